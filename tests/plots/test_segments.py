@@ -25,8 +25,8 @@ def test_segments_cover_the_text_once(length: int, cuts: set[int]) -> None:
 
 def test_three_segmentations_stand_side_by_side() -> None:
     # R52
-    axes: Any
-    (axes,) = plots.segments("time machine", CUTS).axes
+    drawing: Any = plots.truncation("time machine", CUTS, [comparison(name, 0.1, 0.2) for name in CUTS])
+    axes = drawing.axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == list(CUTS)
     boxes = [patch for patch in axes.patches if type(patch).__name__ == "Rectangle"]
     assert len(boxes) == 4 + 3 + 1

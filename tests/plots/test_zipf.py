@@ -14,7 +14,7 @@ from tests.refusals import refuses
 from throughtime import plots
 from throughtime.errors import ThroughtimeError
 from throughtime.plots.style import figure
-from throughtime.text.statistics import ZipfFit, zipf_fit
+from throughtime.text.statistics import zipf_fit
 
 COUNTS = {n: np.sort(np.random.default_rng(n).zipf(1.5, 3000 * n))[::-1] for n in (1, 2, 3)}
 FITS = {n: zipf_fit(counts) for n, counts in COUNTS.items()}
@@ -26,8 +26,8 @@ def test_the_plot_is_written_in_each_format_and_always_the_same(
 ) -> None:
     # R18
     files = [tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"]
-    for file, fits in zip(files, (FITS, None), strict=True):  # lines are fitted unless they are given
-        plots.zipf(COUNTS, fits, path=file)
+    for file in files:
+        plots.zipf(COUNTS, path=file)
     first = files[0].read_bytes()
     assert first.startswith(magic)
     assert files[1].read_bytes() == first
@@ -36,10 +36,12 @@ def test_the_plot_is_written_in_each_format_and_always_the_same(
 def test_the_plot_shows_the_exponents_on_logarithmic_axes() -> None:
     # R18
     axes: Any
-    (axes,) = plots.zipf(COUNTS, {1: ZipfFit(1.04, 5000.0), 2: ZipfFit(0.69, 400.0), 3: None}).axes
+    (axes,) = plots.zipf(COUNTS).axes
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert labels == ["single tokens, exponent 1.04", "pairs, exponent 0.69", "triples"]
+    names = ("single tokens", "pairs", "triples")
+    exponents = [f"{fit.exponent:.2f}" for fit in FITS.values() if fit is not None]
+    assert labels == [f"{name}, exponent {each}" for name, each in zip(names, exponents, strict=True)]
     points = next(line for line in axes.lines if line.get_label() == labels[0])
     ranks = points.get_xdata()
     assert (ranks[0], ranks[-1]) == (1, len(COUNTS[1]))
@@ -73,13 +75,13 @@ def test_the_legend_tells_the_ranks_that_were_fitted(
 
 def test_tiny_and_empty_texts_can_be_drawn(tmp_path: Path) -> None:
     counts = {1: np.array([2, 1]), 2: np.array([1]), 3: np.array([], dtype=np.int64)}
-    plots.zipf(counts, {}, path=tmp_path / "z.png")
+    plots.zipf(counts, path=tmp_path / "z.png")
     assert (tmp_path / "z.png").stat().st_size > 1000
 
 
 def test_an_unknown_suffix_is_refused_and_nothing_written(tmp_path: Path) -> None:
     with refuses("z.gif", ".png", ".svg", ".pdf"):
-        plots.zipf(COUNTS, FITS, path=tmp_path / "z.gif")
+        plots.zipf(COUNTS, path=tmp_path / "z.gif")
     assert list(tmp_path.iterdir()) == []
 
 

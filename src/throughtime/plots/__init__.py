@@ -5,7 +5,6 @@ matplotlib is imported when a figure is drawn, not before; the extra `plot` inst
 
 from throughtime.plots.backpropagation import complexity as complexity
 from throughtime.plots.backpropagation import gradients as gradients
-from throughtime.plots.backpropagation import segments as segments
 from throughtime.plots.backpropagation import truncation as truncation
 from throughtime.plots.diagrams import beam as beam
 from throughtime.plots.diagrams import graph as graph

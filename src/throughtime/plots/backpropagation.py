@@ -80,13 +80,6 @@ def _key_of_gates(axes: Any, curves: Sequence[Curve]) -> None:
 _SHADES = ("#CFE3F1", "#F9DCC8")
 
 
-def segments(text: str, cuts: Mapping[str, Sequence[int]], *, path: Path | str | None = None) -> Figure:
-    """Draw a text once for each strategy; `cuts` are the positions before which its gradient is cut."""
-    with figure(7.6, 0.55 + 0.62 * len(cuts), path=path) as drawing:
-        _segments(drawing.add_subplot(), text, cuts)
-    return drawing
-
-
 def truncation(
     text: str,
     cuts: Mapping[str, Sequence[int]],
@@ -94,10 +87,12 @@ def truncation(
     *,
     path: Path | str | None = None,
 ) -> Figure:
-    """Draw the segments of each strategy, and the error, memory and time of its gradient."""
+    """Draw the segments of each strategy, and the error, memory and time of its gradient.
+
+    `cuts` are the positions of the text before which the gradient of a strategy is cut.
+    """
     with figure(7.6, 5.4, path=path) as drawing:
-        halves: Any = drawing.subfigures(2, height_ratios=(0.55 + 0.5 * len(cuts), 3.1))
-        above, below = halves
+        above, below = drawing.subfigures(2, height_ratios=(0.55 + 0.5 * len(cuts), 3.1))
         _segments(above.add_subplot(), text, cuts)
         error, memory, time = below.subplots(1, 3)
         _errors(error, measured)
@@ -123,8 +118,7 @@ def stretches(cuts: Sequence[int], length: int) -> list[tuple[int, int]]:
     >>> stretches([3, 5], 8)
     [(0, 3), (3, 5), (5, 8)]
     """
-    edges = [0, *(cut for cut in cuts if 0 < cut < length), length]
-    return list(pairwise(edges))
+    return list(pairwise([0, *(cut for cut in cuts if 0 < cut < length), length]))
 
 
 def _segments(axes: Any, text: str, cuts: Mapping[str, Sequence[int]]) -> None:
@@ -154,8 +148,7 @@ def _segments(axes: Any, text: str, cuts: Mapping[str, Sequence[int]]) -> None:
     axes.set_xticks([])
     axes.tick_params(length=0)
     axes.grid(visible=False)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    axes.spines[:].set_visible(False)
     axes.set_title("How far back the gradient flows", fontsize=11)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from throughtime.errors import InputError
 from throughtime.plots.series import date_axis
 from throughtime.plots.style import COLOURS, INK, figure
+from throughtime.runtime.forecast import ends
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,9 +74,9 @@ def forecast(
                 tail = series.rows(slice(-max(_TAIL * len(answer.mean), _TAIL_AT_LEAST), None))
                 axes.plot(tail.ds, tail.y, color=INK, linewidth=1.3, label="observed")
             for level in sorted(levels, reverse=True):
-                ends = _interval(answer.quantiles, level)
-                if ends is not None:
-                    _shade(axes, ds, *ends, level, levels)
+                interval = _interval(answer.quantiles, level)
+                if interval is not None:
+                    _shade(axes, ds, *interval, level, levels)
             axes.plot(ds, answer.mean, color=COLOURS[0], label="forecast", marker=_marker(answer.mean))
             axes.set_title(answer.unique_id)
             _axes(axes, ds, () if panel is None else panel.target_names, len(shown))
@@ -146,9 +146,9 @@ def _draw_window(
     mean, origin = windows.mean[at], len(series) - cut
     ds = series.ds[origin : origin + len(mean)]
     for level in sorted(levels, reverse=True):
-        ends = _interval(windows.quantiles, level)
-        if ends is not None:
-            _shade(axes, ds, ends[0][at], ends[1][at], level, levels)
+        interval = _interval(windows.quantiles, level)
+        if interval is not None:
+            _shade(axes, ds, interval[0][at], interval[1][at], level, levels)
     axes.plot(ds, mean, color=COLOURS[0], linewidth=1.5, label="forecast", marker=_marker(mean))
     axes.axvline(series.ds[origin - 1], color="#BBBBBB", linewidth=0.8, zorder=0)
 
@@ -167,27 +167,15 @@ def _choose_windows_apart(cuts: Sequence[int], h: int) -> list[int]:
 
 
 def forecast_error(
-    errors: Mapping[str, Sequence[float]],
-    measure: str = "RMSE",
-    steps: Sequence[int] | None = None,
-    *,
-    path: Path | str | None = None,
+    errors: Mapping[str, Sequence[float]], measure: str = "RMSE", *, path: Path | str | None = None
 ) -> Figure:
-    """Draw errors by model name against the step ahead, 1, 2, ... or `steps`; the first is highlighted."""
-    longest = max(len(values) for values in errors.values())
-    ahead = np.arange(1, longest + 1) if steps is None else np.asarray(steps)
+    """Draw errors by model name against the step ahead, 1, 2, ...; the first is highlighted."""
     with figure(7.0, 4.2, path=path) as drawing:
         axes: Any = drawing.add_subplot(xlabel="steps ahead", ylabel=measure)
         for number, (name, values) in enumerate(errors.items()):
-            style = _line(number)
-            axes.plot(ahead[: len(values)], values, label=name, marker=_marker(values, 24), **style)
-        # Steps such as 1, 4, 16 are evenly spaced on a logarithmic axis.
-        if steps is not None and len(ahead) > 2 and ahead[-1] >= 8 * ahead[0]:
-            axes.set_xscale("log", base=2)
-            axes.set_xticks(ahead, [str(step) for step in ahead])
-            axes.minorticks_off()
-        else:
-            axes.xaxis.get_major_locator().set_params(integer=True)
+            ahead = range(1, len(values) + 1)
+            axes.plot(ahead, values, label=name, marker=_marker(values, 24), **_line(number))
+        axes.locator_params(axis="x", integer=True)
         axes.set_ylim(bottom=0)
         axes.set_title(f"{measure} against steps ahead")
         _legend(drawing, None)
@@ -214,13 +202,8 @@ def _shade(axes: Any, ds: Any, low: Array, high: Array, level: float, levels: Se
 
 def _interval(quantiles: Mapping[float, Array], level: float) -> tuple[Array, Array] | None:
     """The two quantiles that bound an interval, or None if one is missing."""
-    ends = [
-        next(
-            (quantiles[p] for p in quantiles if math.isclose(p, 0.5 + side * level / 200, abs_tol=1e-6)), None
-        )
-        for side in (-1, 1)
-    ]
-    return None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
+    low, high = (quantiles.get(end) for end in ends(level))
+    return None if low is None or high is None else (low, high)
 
 
 def _levels(quantiles: Mapping[float, Array]) -> list[float]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,75 +17,21 @@ if TYPE_CHECKING:
     from throughtime.series.figures import KSteps, SeriesKSteps
     from throughtime.series.stationarity import Drift
 
-_TIME, _DAY, _MONTH, _YEAR = "%H:%M", "%d %b", "%b", "%Y"
-
 
 def date_axis(axes: Any, max_dates: int) -> None:
-    """Label a time axis with at most `max_dates` dates."""
+    """Label a time axis with at most `max_dates` dates, each with its year."""
     from matplotlib import dates
-    from matplotlib.ticker import Formatter
 
     known: Any = dates
-
-    class Dates(Formatter):
-        def format_ticks(self, values: Sequence[float]) -> list[str]:
-            """Format the visible ticks only, so that the first visible one is complete."""
-            low, high = sorted(axes.get_xlim())
-            seen = [value for value in values if low <= value <= high]
-            labels = dict(zip(seen, date_labels(known.num2date(seen)), strict=True))
-            return [labels.get(value, "") for value in values]
-
-    axes.xaxis.set_major_locator(known.AutoDateLocator(minticks=3, maxticks=max_dates))
-    axes.xaxis.set_major_formatter(Dates())
-
-
-def date_labels(moments: Sequence[datetime]) -> list[str]:
-    r"""Return labels of two lines; the lower line, such as the year, is written only where it changes.
-
-    >>> date_labels([datetime(2023, 12, 22), datetime(2024, 1, 1), datetime(2024, 1, 8)])
-    ['22 Dec\n2023', '01 Jan\n2024', '08 Jan\n']
-    >>> date_labels([datetime(2024, 1, 8, 12), datetime(2024, 1, 9), datetime(2024, 1, 9, 12)])
-    ['12:00\n08 Jan 2024', '00:00\n09 Jan', '12:00\n']
-    """
-    above, below = _formats(moments)
-    before, labels = "", []
-    for moment in moments:
-        lower = moment.strftime(below)
-        # Keep an empty second line, so that all labels are aligned.
-        labels.append(f"{moment:{above}}\n{_news(before, lower)}" if below else f"{moment:{above}}")
-        before = lower
-    return labels
-
-
-def _formats(moments: Sequence[datetime]) -> tuple[str, str]:
-    """The formats of the upper and the lower line."""
-    if any(moment.microsecond for moment in moments):
-        return f"{_TIME}:%S.%f", f"{_DAY} {_YEAR}"
-    if any(moment.second for moment in moments):
-        return f"{_TIME}:%S", f"{_DAY} {_YEAR}"
-    if any((moment.hour, moment.minute) != (0, 0) for moment in moments):
-        return _TIME, f"{_DAY} {_YEAR}"
-    if any(moment.day != 1 for moment in moments):
-        return _DAY, _YEAR
-    if any(moment.month != 1 for moment in moments):
-        return _MONTH, _YEAR
-    return _YEAR, ""
-
-
-def _news(before: str, lower: str) -> str:
-    """The part of the lower line that changed."""
-    day, _, year = lower.rpartition(" ")
-    if lower == before:
-        return ""
-    return day if day and before.endswith(year) else lower
+    locator = known.AutoDateLocator(minticks=3, maxticks=max_dates)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(known.AutoDateFormatter(locator))
 
 
 _GREY = "#999999"
 
 
-def drift(
-    values: ArrayLike, drift: Drift, *, title: str | None = None, path: Path | str | None = None
-) -> Figure:
+def drift(values: ArrayLike, drift: Drift, *, path: Path | str | None = None) -> Figure:
     """Draw a series with the mean and standard deviation of each segment, and their autocorrelations."""
     with figure(7.0, 5.0, path=path) as drawing:
         level, memory = drawing.subplots(2, sharex=True, height_ratios=(3, 1))
@@ -102,7 +46,7 @@ def drift(
             level.fill_between(span, low, high, color=COLOURS[5], alpha=0.35, linewidth=0, label=names[1])
             level.hlines(segment.mean, *span, color=COLOURS[0], linewidth=2.5, label=names[0])
             memory.hlines(segment.autocorrelation, *span, color=COLOURS[1], linewidth=2.5)
-        level.set_title(title or _verdict(drift))
+        level.set_title(_verdict(drift))
         level.set_ylabel("value")
         level.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, -0.17), fontsize=10)
         memory.axhline(0, color=INK, linewidth=0.8)

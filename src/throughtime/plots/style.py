@@ -44,6 +44,12 @@ _STYLE: dict[Any, Any] = {
     "grid.linewidth": 0.6,
     "text.color": INK,
     "xtick.color": INK,
+    # Each date is complete, in lines so short that several fit side by side.
+    "date.autoformatter.month": "%b\n%Y",
+    "date.autoformatter.day": "%d %b\n%Y",
+    **dict.fromkeys(("date.autoformatter.hour", "date.autoformatter.minute"), "%H:%M\n%d %b\n%Y"),
+    "date.autoformatter.second": "%H:%M:%S\n%d %b\n%Y",
+    "date.autoformatter.microsecond": "%H:%M:%S.%f\n%d %b\n%Y",
     "ytick.color": INK,
     "lines.linewidth": 1.8,
     "legend.frameon": False,

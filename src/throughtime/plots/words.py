@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from throughtime.plots.style import COLOURS, FAINT, INK, figure
-from throughtime.text.statistics import ZIPF_RANKS, Counts, ZipfFit, zipf_fit
+from throughtime.text.statistics import ZIPF_RANKS, Counts, zipf_fit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,21 +22,19 @@ _POINTS = 400  # more would overlap
 
 def zipf(
     frequencies_by_n: Mapping[int, Counts],
-    fits: Mapping[int, ZipfFit | None] | None = None,
     *,
     title: str = "Frequency falls with rank",
     path: Path | str | None = None,
 ) -> Figure:
-    """Draw the frequency of n-grams against their rank on logarithmic axes, with given or fitted lines."""
-    if fits is None:
-        fits = {n: zipf_fit(frequencies) for n, frequencies in frequencies_by_n.items()}
+    """Draw the frequency of n-grams against their rank on logarithmic axes, with fitted lines."""
+    fits = {n: zipf_fit(frequencies) for n, frequencies in frequencies_by_n.items()}
     fitted = {n: _fitted_ranks(len(frequencies_by_n[n])) for n, fit in fits.items() if fit is not None}
     ranges = set(fitted.values())
     with figure(7.0, 4.6, path=path) as drawing:
         axes = drawing.add_subplot(xscale="log", yscale="log", xlabel="rank", ylabel="frequency", title=title)
         for (n, frequencies), colour in zip(sorted(frequencies_by_n.items()), COLOURS, strict=False):
             ranks = _spread(len(frequencies))
-            fit, label = fits.get(n), _NAMES.get(n, f"{n}-grams")
+            fit, label = fits[n], _NAMES.get(n, f"{n}-grams")
             if fit is not None:
                 axes.plot(fitted[n], fit.frequency(fitted[n]), color=INK, linewidth=1.2, zorder=4)
                 label += f", exponent {fit.exponent:.2f}"
@@ -64,7 +62,7 @@ def _format_ranks(ranks: tuple[int, int]) -> str:
 
 def _spread(size: int) -> Counts:
     """Ranks from 1 to `size`, evenly spread on a logarithmic axis."""
-    return np.unique(np.geomspace(1, max(size, 1), _POINTS).round().astype(np.int64))[: max(size, 0)]
+    return np.unique(np.geomspace(1, max(size, 1), _POINTS).round().astype(np.int64))[:size]
 
 
 _WIDTH, _HEIGHT = 8.0, 6.2  # inches
