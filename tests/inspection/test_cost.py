@@ -150,7 +150,7 @@ def test_gates_that_keep_the_state_remember_longer(cells: dict[str, CellCost]) -
 
 
 def test_a_cell_without_such_a_gate_shows_none() -> None:
-    found = compare_cells(["rnn"], steps=1, batch_size=1, hidden_size=2, repetitions=1, lag=2, lag_units=2)
+    found = compare_cells(["rnn"], steps=1, batch_size=1, hidden_size=2, repetitions=1, lag=2)
     assert found["rnn"].left_when_kept is None
 
 

@@ -29,7 +29,7 @@ COMPARED_CELLS = ("lstm", "gru", "gru-before")
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)
 FITTED = 4
 """Growth is fitted to this number of the longest lengths."""
-KEEP = 0.98
+KEEP, LAG_UNITS = 0.98, 64
 
 ORDERS = {
     "convolution": ("k n d²", "1", "n/k"),
@@ -215,15 +215,14 @@ def compare_cells(
     hidden_size: int = 256,
     repetitions: int = 15,
     lag: int = 200,
-    lag_units: int = 64,
 ) -> Mapping[str, CellCost]:
     """Compare cells by number of weights, time of a training step, and gradient left after `lag` steps.
 
     By default, they are LSTM, both forms of the GRU, and all other cells but the plain network and the forms
     of a cell.
 
-    The cells take turns, and the median time counts. The gradient is that of random cells of `lag_units`
-    units, as in `throughtime inspect gradients`; what training makes of it differs from task to task.
+    The cells take turns, and the median time counts. The gradient is that of random cells of 64 units, as in
+    `throughtime inspect gradients`; what training makes of it differs from task to task.
     """
     names = names or list_compared_cells()
     with torch.random.fork_rng(devices=[]):
@@ -236,9 +235,7 @@ def compare_cells(
             start = time.perf_counter()
             scan(cell, x).outputs.backward(gradient)
             times[name].append(time.perf_counter() - start)
-    return {
-        name: _describe_cell(name, cell, median(times[name]), lag, lag_units) for name, cell in cells.items()
-    }
+    return {name: _describe_cell(name, cell, median(times[name]), lag) for name, cell in cells.items()}
 
 
 def list_compared_cells() -> tuple[str, ...]:
@@ -246,14 +243,12 @@ def list_compared_cells() -> tuple[str, ...]:
     return (*COMPARED_CELLS, *(name for name in list_kinds() if name not in (*COMPARED_CELLS, "rnn")))
 
 
-def _describe_cell(name: str, cell: nn.Module, seconds: float, lag: int, units: int) -> CellCost:
+def _describe_cell(name: str, cell: nn.Module, seconds: float, lag: int) -> CellCost:
     sizes = {key: weight.numel() for key, weight in cell.named_parameters()}
     biases = sum(size for key, size in sizes.items() if key.startswith("bias"))
-    left, left_when_kept = (
-        lag_curve(name, gain=1.0, steps=lag, hidden=units, keep=keep).norms[-1]
-        if keep is None or keeps(name)
-        else None
-        for keep in (None, KEEP)
-    )
-    assert left is not None
+
+    def follow(keep: float | None) -> float:
+        return lag_curve(name, gain=1.0, steps=lag, hidden=LAG_UNITS, keep=keep).norms[-1]
+
+    left, left_when_kept = follow(None), follow(KEEP) if keeps(name) else None
     return CellCost(sum(sizes.values()) - biases, biases, round(1e3 * seconds, 2), left, left_when_kept)

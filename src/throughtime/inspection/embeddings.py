@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -32,11 +32,7 @@ class Table:
             # Most words occur inside sentences, where a subword contains the space before it.
             token_ids = min((self.codec.encode(spelt) for spelt in (f" {text}", text)), key=len)
         unk = self.vocabulary.unk_id
-        return [
-            token_id
-            for token_id in dict.fromkeys(token_ids)
-            if token_id != unk and token_id < len(self.vectors)
-        ]
+        return [one for one in dict.fromkeys(token_ids) if one != unk and one < len(self.vectors)]
 
     def spell(self, token_id: int) -> str:
         """Return a token as people read it."""
@@ -80,11 +76,8 @@ def _list_translator_tables(network: EncoderDecoder, codecs: Any) -> list[Table]
         embedding = getattr(module, "embedding", None)
         if isinstance(embedding, nn.Embedding):
             tables_of_sides.append(Table(name, embedding.weight.detach(), codec.vocabulary, codec))
-    if (
-        len(tables_of_sides) == 2
-        and tables_of_sides[0].vectors.data_ptr() == tables_of_sides[1].vectors.data_ptr()
-    ):
-        return [Table("tokens", tables_of_sides[0].vectors, codecs.source.vocabulary, codecs.source)]
+    if len(tables_of_sides) == 2 and len({table.vectors.data_ptr() for table in tables_of_sides}) == 1:
+        return [replace(tables_of_sides[0], name="tokens")]
     return tables_of_sides
 
 
@@ -142,20 +135,15 @@ def embedding_map(model: Any, text: str, *, k: int = 6, side: str | None = None)
     places = {token_id: position for position, token_id in enumerate(shown)}
     flat, explained = principal_axes(chosen.vectors[shown].float().cpu())
     near = dict(zip(ids, nearest, strict=True))
+    spelt = {token_id: chosen.spell(token_id) for token_id in shown}
     points = [
         Point(
-            chosen.spell(token_id),
-            float(flat[position, 0]),
-            float(flat[position, 1]),
-            token_id in near,
-            tuple(places[other] for other, _ in near.get(token_id, ())),
+            spelt[token_id], x, y, token_id in near, tuple(places[one] for one, _ in near.get(token_id, ()))
         )
-        for position, token_id in enumerate(shown)
+        for token_id, (x, y) in zip(shown, flat.tolist(), strict=True)
     ]
     neighbours = [
-        Neighbourhood(
-            chosen.spell(token_id), tuple(Neighbour(chosen.spell(other), like) for other, like in row)
-        )
+        Neighbourhood(spelt[token_id], tuple(Neighbour(spelt[one], like) for one, like in row))
         for token_id, row in near.items()
     ]
     return EmbeddingMap(chosen.name, tuple(neighbours), tuple(points), explained)

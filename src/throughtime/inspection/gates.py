@@ -284,9 +284,8 @@ def _check(text: str, tokens: Sequence[Any]) -> None:
     if not text.strip() or not tokens:
         raise InputError("sentence", "is empty; give some words to read")
     if len(tokens) > MAX_TOKENS:
-        raise InputError(
-            "sentence", f"has {len(tokens)} tokens, expected at most {MAX_TOKENS}; give a shorter one"
-        )
+        problem = f"has {len(tokens)} tokens, expected at most {MAX_TOKENS}; give a shorter one"
+        raise InputError("sentence", problem)
 
 
 Seen = dict[str, list[dict[str, Tensor]]]
@@ -321,8 +320,7 @@ def _layers(module: nn.Module, seen: Seen, part: str, tokens: Sequence[str]) -> 
         assert isinstance(cell, Cell)
         check_keeping_gate(cell)
         rows = seen[name][::-1] if name.endswith("from_right") else seen[name]
-        values = {
-            letter: torch.cat([row[letter] for row in rows]).float().cpu().numpy() for letter in rows[0]
-        }
+        joined = {letter: torch.cat([row[letter] for row in rows]) for letter in rows[0]}
+        values = {letter: value.float().cpu().numpy() for letter, value in joined.items()}
         layers.append(LayerGates(title, type(cell).__name__, tuple(tokens), values, cell.keeping_gate))
     return layers

@@ -24,7 +24,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from throughtime.cells import CELLS, FORMS
 from throughtime.cells.base import Cell
-from throughtime.errors import InputError, unknown
+from throughtime.errors import InputError
 from throughtime.inspection.gates import check_keeping_gate, step_gates
 from throughtime.recurrence import scan
 
@@ -33,13 +33,6 @@ GAINS = {"small": 0.5, "large": 2.5}
 
 INPUT = 16
 _FADED, _GROWN = 1e-3, 1e3
-
-
-class Local(NamedTuple):
-    """The states of a sequence, and the derivatives of each single step."""
-
-    states: Tensor  # [T + 1, S], beginning with the initial state
-    by_state: Tensor  # A: [T, S, S]
 
 
 def flat_step(cell: Cell, x: Tensor, state: Tensor, weights: Mapping[str, Tensor] | None = None) -> Tensor:
@@ -57,12 +50,12 @@ def flat_states(cell: Cell, x: Tensor, initial: Tensor | None = None) -> Tensor:
     return torch.stack(states)
 
 
-def local_derivatives(cell: Cell, x: Tensor, initial: Tensor | None = None) -> Local:
-    """Compute the states, and A of every step."""
+def local_derivatives(cell: Cell, x: Tensor, initial: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Compute the states, [T + 1, S], beginning with the initial one, and A of every step: [T, S, S]."""
     with torch.no_grad():
         states = flat_states(cell, x, initial)
     by_state = torch.func.jacrev(lambda state, x_t: flat_step(cell, x_t, state))
-    return Local(states, torch.func.vmap(by_state)(states[:-1], x).detach())
+    return states, torch.func.vmap(by_state)(states[:-1], x).detach()
 
 
 def weight_derivatives(cell: Cell, x: Tensor, states: Tensor) -> Tensor:
@@ -215,8 +208,6 @@ def keeps(name: str) -> bool:
 
 def random_cell(name: str, gain: float, hidden: int, keep: float | None, seed: int) -> Cell:
     """Draw a cell in float64 with weights of this gain, whose gates keep the share `keep` of the state."""
-    if name not in CELLS:
-        raise unknown("cell", name, CELLS)
     if keep is not None and not 0 < keep < 1:
         raise InputError("keep", f"is {keep}, expected a number between 0 and 1")
     with torch.random.fork_rng(devices=[]):

@@ -102,14 +102,8 @@ def compare_searches(
         result, note = _run_search(name, counting, run, num_beams, seed)
         row = SearchRow(name, steps=counting.steps, hypotheses=counting.hypotheses, note=note)
         if result is not None:
-            row = replace(
-                row,
-                text=decode(result.tokens),
-                log_prob=result.log_prob,
-                score=result.score,
-                tokens=len(result.tokens),
-                ended=result.ended,
-            )
+            figures = {name: getattr(result, name) for name in ("log_prob", "score", "ended")}
+            row = replace(row, text=decode(result.tokens), tokens=len(result.tokens), **figures)
         rows.append(row)
     return SearchComparison(text, most, seed, tuple(rows))
 

@@ -117,10 +117,7 @@ def attention_view(
     if len(parts) == 1:
         return AttentionView(text, parts[0].translations, tuple(parts))
     whole = (best, *best.alternatives)
-    found = [
-        PartTranslation(result.text, result.score, result.log_prob, result.ended, None, None)
-        for result in whole
-    ]
+    found = (PartTranslation(one.text, one.score, one.log_prob, one.ended, None, None) for one in whole)
     return AttentionView(text, tuple(found), tuple(parts))
 
 
@@ -221,8 +218,6 @@ def beam_tree(
     text: str,
     num_beams: int | None = None,
     *,
-    num_return_sequences: int = 1,
-    cut: int = CUT,
     prefix: str = "",
     forbid: Sequence[str] = (),
 ) -> BeamTree:
@@ -234,20 +229,14 @@ def beam_tree(
     prompt = read_sentence(translator, text)
     constraints, candidates = translator.constrain(prefix, forbid), translator.choose_shortlist()
     alpha = translator.generation.length_penalty
-    num_beams = num_beams or max(translator.generation.num_beams, num_return_sequences)
-    beam = Beam(
-        translator.codecs.end_id,
-        num_beams,
-        length_penalty=alpha,
-        num_return_sequences=num_return_sequences,
-        max_length=1,  # each search sets its own
-    )
-    watcher = _Reasons(beam, cut)
+    num_beams = num_beams or translator.generation.num_beams
+    end_id, target = translator.codecs.end_id, translator.codecs.target
+    beam = Beam(end_id, num_beams, length_penalty=alpha, max_length=1)  # each search sets its own length
+    watcher = _Reasons(beam)
     [finished] = translator.run_search(
         [prompt], beam, constraints=constraints, watch=watcher, shortlist=candidates
     )
-    target = translator.codecs.target
-    paths = [_path(watcher.nodes, result, watcher.end_id) for result in finished.results]
+    paths = [_path(watcher.nodes, result, end_id) for result in finished.results]
     results = [
         TranslationResult(target.decode(result.tokens), result.score, result.log_prob, result.ended, path[-1])
         for result, path in zip(finished.results, paths, strict=True)
@@ -259,24 +248,25 @@ def beam_tree(
 class _Reasons(Trace):
     """The trace of one sentence, and the scores that a candidate had to beat at each step."""
 
-    def __init__(self, beam: Beam, cut: int) -> None:
-        super().__init__(beam.end_id, cut=cut, length_penalty=beam.length_penalty)
+    def __init__(self, beam: Beam) -> None:
+        super().__init__(beam.end_id, cut=CUT, length_penalty=beam.length_penalty)
         self.beam = beam
         self.bars: list[float] = []  # the log-probability of the last of the `width` best
-        self.found: list[float] = []  # the score of the last of the `n_best` results, -inf while fewer
+        self.found: list[float] = []  # the score of the best result, -inf while there is none
 
     def __call__(self, moment: Moment) -> None:
         total = (moment.before.log_prob[:, None] + moment.log_probs).flatten()
         self.bars.append(float(total.topk(min(self.beam.width, len(total))).values[-1]))
-        scores = sorted((result.score for result in moment.hypotheses.ended[0] if result.ended), reverse=True)
-        self.found.append(scores[self.beam.n_best - 1] if len(scores) >= self.beam.n_best else -torch.inf)
+        scores = [result.score for result in moment.hypotheses.ended[0] if result.ended]
+        self.found.append(max(scores, default=-torch.inf))
         super().__call__(moment)
 
     def reason(self, node: TraceNode) -> str:
         """Explain in one sentence why a node was kept, cut or ended."""
         if node.status == "ended":
             return f"a complete translation, with the score {format_signed(node.score)}"
-        width, bar, last_score = self.beam.width, self.bars[node.step - 1], self.found[node.step - 1]
+        width, bar = self.beam.width, self.bars[node.step - 1]
+        found = format_signed(self.found[node.step - 1])
         if node.status == "kept":
             return f"one of the {width} best of this step" if width > 1 else "the best of this step"
         if node.log_prob < bar:
@@ -284,39 +274,29 @@ class _Reasons(Trace):
             beaten = f"ln P {format_signed(node.log_prob)}, the last has {format_signed(bar)}"
             return f"not among the {width} best of this step: {beaten}"
         if node.token == self.end_id:
-            beaten = (
-                f"its score {format_signed(node.score)} is below the best found, {format_signed(last_score)}"
-            )
+            beaten = f"its score {format_signed(node.score)} is below the best found, {found}"
             return f"a complete translation, but {beaten}"
-        reach = format_signed(
-            float(self.beam.ceiling(torch.tensor(node.log_prob, dtype=torch.float64), node.step))
+        ceiling = self.beam.ceiling(torch.tensor(node.log_prob, dtype=torch.float64), node.step)
+        return (
+            f"cannot win: it can reach at most {format_signed(float(ceiling))}, and {found} was found already"
         )
-        return f"cannot win: it can reach at most {reach}, and {format_signed(last_score)} was found already"
 
 
 def _candidates(watcher: _Reasons, codec: Codec, best: set[int]) -> list[Candidate]:
-    nodes = watcher.nodes
     candidates: list[Candidate] = []
-    for number, node in enumerate(nodes):
+    texts: list[list[int]] = []  # the tokens up to each node
+    for number, node in enumerate(watcher.nodes):
         check_interrupt()
-        before = _tokens(nodes, node.parent)
-        parent = None if node.parent is None else nodes[node.parent]
+        parent, before = (None, []) if node.parent is None else (candidates[node.parent], texts[node.parent])
+        texts.append([*before, node.token])
         added = piece(codec, before, node.token)
-        previous = candidates[node.parent].piece if node.parent is not None else ""
         gained = node.log_prob - (parent.log_prob if parent else 0.0)
-        figures = (added, label(added, previous), min(1.0, math.exp(gained)), node.log_prob, node.score)
+        labelled = label(added, parent.piece if parent else "")
+        figures = (added, labelled, min(1.0, math.exp(gained)), node.log_prob, node.score)
         candidates.append(
             Candidate(node.step, node.parent, *figures, node.status, watcher.reason(node), number in best)
         )
     return candidates
-
-
-def _tokens(nodes: Sequence[TraceNode], number: int | None) -> list[int]:
-    tokens: list[int] = []
-    while number is not None:
-        tokens.insert(0, nodes[number].token)
-        number = nodes[number].parent
-    return tokens
 
 
 def _path(nodes: Sequence[TraceNode], result: Finished, end_id: int | None) -> list[int]:
@@ -325,11 +305,6 @@ def _path(nodes: Sequence[TraceNode], result: Finished, end_id: int | None) -> l
     way: list[int] = []
     for token in tokens:
         parent = way[-1] if way else None
-        way.append(
-            next(
-                number
-                for number, node in enumerate(nodes)
-                if node.parent == parent and node.token == token and node.status != "cut"
-            )
-        )
+        children = (number for number, node in enumerate(nodes) if node.parent == parent)
+        way.append(next(n for n in children if nodes[n].token == token and nodes[n].status != "cut"))
     return way
