@@ -11,7 +11,7 @@ from tests.refusals import refuses
 
 import throughtime as tt
 from throughtime.serve.requests import RefusalError
-from throughtime.serve.writing import Draft, SamplingOptions, Spelling, Stops, Writer
+from throughtime.serve.writing import Draft, SamplingOptions, Stops, Writer
 from throughtime.text.codec import Codec
 from throughtime.text.framing import Framing
 
@@ -27,7 +27,7 @@ def draft(language, prompt, manner, whole):
             whole.release()
 
     ids = language.framing.ids(prompt, end=False)
-    return Draft(ids, manner, Spelling(language.framing, ids), hear)
+    return Draft(ids, manner, language.framing, hear)
 
 
 def written(writer, language, asked):
@@ -137,11 +137,13 @@ def test_characters_of_several_bytes_are_said_when_they_are_whole():
     codec = Codec.build(["the cat sleeps"], "bpe", max_size=270)  # other letters fall into bytes
     framing = Framing(codec, marked=False)
     for text in ("naïve café 你好 🙂", "the cat sleeps"):
-        spelling = Spelling(framing, [])
         ids = codec.encode(text)
-        pieces = [spelling.add(one) for one in ids]
-        assert "\ufffd" not in "".join(pieces)
-        assert "".join(pieces) + spelling.rest() == codec.decode(ids)
+        spelt = Draft([], SamplingOptions(max_tokens=len(ids)), framing)
+        for one in ids:
+            spelt.take(one, 0.0, (), None)
+            assert "\ufffd" not in spelt.text
+        pieces = spelt.pieces
+        assert spelt.text == codec.decode(ids)
         assert sum(map(bool, pieces)) > 1
 
 
@@ -155,7 +157,7 @@ def test_who_has_left_takes_no_place_in_the_queue(counted):
 
     ids = counted.framing.ids("the", end=False)
     try:
-        writer.put([Draft(ids, SamplingOptions(max_tokens=1), Spelling(counted.framing, ids), held_up)])
+        writer.put([Draft(ids, SamplingOptions(max_tokens=1), counted.framing, held_up)])
         assert began.wait(10)
         whole = threading.Semaphore(0)
         gone = [draft(counted, "the", SamplingOptions(max_tokens=1), whole) for _ in range(2)]

@@ -15,7 +15,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
@@ -83,23 +83,14 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.service = service
-    for kind in (
-        RefusalError,
-        InputError,
-        DamagedModelError,
-        RequestValidationError,
-        HTTPException,
-        ClientDisconnect,
-    ):
+    failures = (RefusalError, InputError, DamagedModelError, RequestValidationError, HTTPException)
+    for kind in (*failures, ClientDisconnect):
         app.add_exception_handler(kind, _answer_error)
     for router in (*find_routers(), insight.router):
         app.include_router(router, responses=ERRORS, dependencies=[Depends(require_key)])
     app.include_router(state)
-    if PAGE.is_dir():
-        # Not mounted: a mount at / would take every path, also those of endpoints with another method.
-        app.router.default = Page(directory=PAGE, html=True)
-    else:
-        app.add_route("/", lambda request: RedirectResponse("/docs"), include_in_schema=False)
+    # Not mounted: a mount at / would take every path, also those of endpoints with another method.
+    app.router.default = Page(directory=PAGE, html=True)
     app.add_middleware(Limits, options=options, ending=service.ending)
     if options.cors:
         app.add_middleware(

@@ -9,6 +9,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,19 +38,16 @@ def as_failure(error: BaseException) -> Exception:
 
 
 class Worker:
-    """A thread with a queue. Entries have a `size`, and `left` is set when nobody waits for them.
-
-    A thread that dies is replaced when the next entry comes, or when its state is asked for.
-    """
+    """A thread with a queue. Entries have a `size`, and `left` is set when nobody waits for them."""
 
     def __init__(self, name: str, queue: int, kind: str) -> None:
-        self.name, self.queue, self.kind = name, queue, kind
-        self.restarts = 0
+        self.name, self.queue = name, queue
         self._queue: deque[Any] = deque()
         self._changed = threading.Condition()
         self._closing = False
         self._busy_since: float | None = None
-        self._begin()
+        self._thread = threading.Thread(target=self._live, name=f"{kind} of {name}", daemon=True)
+        self._thread.start()
 
     @property
     def busy(self) -> float:
@@ -57,18 +55,10 @@ class Worker:
         since = self._busy_since
         return 0.0 if since is None else time.monotonic() - since
 
-    def revive(self) -> bool:
-        """Replace the thread if it has died; return whether one works."""
-        with self._changed:
-            if not self._thread.is_alive() and not self._closing:
-                self.restarts += 1
-                self._begin()
-            return self._thread.is_alive()
-
-    def _begin(self) -> None:
-        self._busy_since = None
-        self._thread = threading.Thread(target=self._live, name=f"{self.kind} of {self.name}", daemon=True)
-        self._thread.start()
+    @property
+    def alive(self) -> bool:
+        """Whether the thread has not stopped, as it does in a shutdown."""
+        return self._thread.is_alive()
 
     def _live(self) -> None:
         """Work until the queue is closed; what goes wrong between two computations ends neither."""
@@ -76,8 +66,9 @@ class Worker:
             try:
                 return self._work()
             except BaseException:
-                self.restarts += 1
-                traceback.print_exc(file=sys.stderr)
+                self._busy_since = None
+                with suppress(Exception):  # stderr may be closed
+                    traceback.print_exc(file=sys.stderr)
                 time.sleep(PAUSE)
 
     @property
@@ -95,7 +86,6 @@ class Worker:
 
     def put(self, entries: Sequence[Any]) -> None:
         """Add entries to the queue, or refuse them if it is full; an empty queue accepts any number."""
-        self.revive()
         with self._changed:
             if self._closing:
                 raise RefusalError(503, "the server is shutting down", retry_after=5)

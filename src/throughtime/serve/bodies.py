@@ -1,7 +1,7 @@
 """Bodies of requests and answers. Long ones are read and written beside the event loop.
 
 Parsing and validating hold the interpreter for as long as they run, so the number of values of a body is
-limited before it is parsed; an answer is encoded in pieces, between which other threads run.
+limited before it is parsed; an answer is encoded value by value, between which other threads run.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -33,8 +33,9 @@ MAX_VALUES, MAX_NESTED = 250_000, 100_000
 """Maximum values of a JSON body, and maximum lists and objects: what is parsed in some 100 ms."""
 SHORT = 16_000
 """Bytes of a body that is read in the event loop: about a millisecond."""
-PIECE = 2_000
-"""Number of values that are encoded at once: about a millisecond, too."""
+SHORT_ANSWER = 1_000
+"""Number of values of an answer that is encoded in the event loop: about a millisecond, too."""
+ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 ALONE, MAX_PAUSE = threading.Lock(), 0.1
 """Held while a body is parsed and in the pause after it, and the longest pause in seconds."""
 
@@ -75,35 +76,8 @@ async def answer(request: Request, values: Any) -> Response:
     """Return values as a JSON response, or refuse if they have more bytes than the server answers with."""
     service = get_service(request)
     write = partial(_write, values, service.options.max_answer)
-    body = write() if weigh(values, PIECE) <= PIECE else await service.run_aside(request, write)
+    body = write() if weigh(values, SHORT_ANSWER) <= SHORT_ANSWER else await service.run_aside(request, write)
     return Response(body, media_type=JSON)
-
-
-def encode(values: Any) -> Iterator[str]:
-    """Yield JSON in pieces of about a millisecond's work each; nan and infinities become null.
-
-    >>> "".join(encode({"a": [1, None, {"b": "c"}], "d": float("inf")}))
-    '{"a":[1,null,{"b":"c"}],"d":null}'
-    >>> sum(1 for _ in encode({"a": [0.5] * 10_000})) < 20
-    True
-    """
-    if weigh(values, PIECE) <= PIECE or not isinstance(values, dict | list | tuple):
-        yield _dump(values)
-    elif isinstance(values, dict):
-        for number, (name, value) in enumerate(values.items()):
-            yield f"{',' if number else '{'}{_dump(str(name))}:"
-            yield from encode(value)
-        yield "}"
-    else:
-        before = "["
-        for group in _split(values):
-            if len(group) > 1 or weigh(group[0], PIECE) <= PIECE:
-                yield f"{before}{_dump(group)[1:-1]}"
-            else:
-                yield before
-                yield from encode(group[0])
-            before = ","
-        yield "]"
 
 
 def weigh(values: Any, most: int) -> int:
@@ -191,40 +165,23 @@ def _fields(form: ImmutableMultiDict[str, Any]) -> dict[str, Any]:
 
 
 def _write(values: Any, most: int) -> bytes:
+    try:
+        return _encode(values, most)
+    except ValueError:
+        return _encode(finite(values), most)
+
+
+def _encode(values: Any, most: int) -> bytes:
+    """Encode values one by one: an encoder of all at once would hold the interpreter."""
     pieces, size = [], 0
-    for piece in encode(values):
-        check_interrupt()
+    for number, piece in enumerate(ENCODER.iterencode(values)):
+        if number % SHORT_ANSWER == 0:
+            check_interrupt()
         pieces.append(piece.encode())
         size += len(pieces[-1])
         if size > most:
-            sentence = f"the answer has more than {most:,} bytes; ask for less at once"
-            raise RefusalError(413, sentence)
+            raise RefusalError(413, f"the answer has more than {most:,} bytes; ask for less at once")
     return b"".join(pieces)
-
-
-def _split(values: list[Any] | tuple[Any, ...]) -> Iterator[list[Any]]:
-    """Split a list into lists of about `PIECE` values; what has more is alone."""
-    group: list[Any] = []
-    weight = 0
-    for value in values:
-        own = weigh(value, PIECE)
-        if group and weight + own > PIECE:
-            yield group
-            group, weight = [], 0
-        group.append(value)
-        weight += own
-    if group:
-        yield group
-
-
-def _dump(values: Any) -> str:
-    dump: Callable[[Any], str] = partial(
-        json.dumps, ensure_ascii=False, separators=(",", ":"), allow_nan=False
-    )
-    try:
-        return dump(values)
-    except ValueError:
-        return dump(finite(values))
 
 
 def _inline(schema: Any, definitions: Mapping[str, Any]) -> Any:

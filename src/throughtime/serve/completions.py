@@ -21,7 +21,7 @@ from throughtime.serve.models import Served
 from throughtime.serve.prediction import infill
 from throughtime.serve.requests import error_body
 from throughtime.serve.service import Service, admit, batch_key
-from throughtime.serve.writing import Draft, Spelling, WrittenToken
+from throughtime.serve.writing import Draft, WrittenToken
 from throughtime.text.codec import WINDOW
 from throughtime.text.texts import finite
 
@@ -81,7 +81,7 @@ class Completion:
         self.warnings: dict[str, list[str]] = {}
         self.prompts = [self._ids(prompt) for prompt in asked.prompts]
         self.drafts = [
-            Draft(ids, asked.sampling(number * asked.choices + choice), Spelling(self.framing, ids))
+            Draft(ids, asked.sampling(number * asked.choices + choice), self.framing)
             for number, ids in enumerate(self.prompts)
             for choice in range(asked.choices)
         ]

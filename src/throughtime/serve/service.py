@@ -53,21 +53,13 @@ class Service:
     def __init__(self, models: Models, options: Options) -> None:
         self.models, self.options, self.metrics, self.ending = models, options, ServerMetrics(), Ending()
         self.keys, self.rates = Keys(options.api_key, options.key_file), Rates(options.rate_limit)
+        batches, limits = self.metrics.batches, {"most": options.batch, "queue": options.queue}
         self.batchers = {
-            model.name: Batcher(
-                model.name,
-                wait=options.batch_wait,
-                most=options.batch,
-                queue=options.queue,
-                observe=self.metrics.batches.labels(model.name).observe,
-            )
-            for model in models
+            name: Batcher(name, wait=options.batch_wait, observe=batches.labels(name).observe, **limits)
+            for name in (model.name for model in models)
         }
-        self.writers = {
-            one.name: Writer(one.name, one.model, most=options.batch, queue=options.queue)
-            for one in models
-            if "generate" in one.abilities
-        }
+        writing = models.find_by_ability("generate")
+        self.writers = {model.name: Writer(model.name, model.model, **limits) for model in writing}
         self._aside = ThreadPoolExecutor(ASIDE, thread_name_prefix="aside")
         self._closing = threading.Event()
         threading.Thread(target=self._keep_house, name="housekeeping", daemon=True).start()
@@ -170,20 +162,19 @@ class Service:
         """Return the state of each model's threads: "ready", "stuck", or "stopped" during a shutdown.
 
         A thread is stuck if it has computed for longer than any request waits, and some seconds more to
-        notice that nobody waits. One that has died is replaced.
+        notice that nobody waits.
         """
         states = dict.fromkeys(self.batchers, "ready")
         for worker in self._workers():
-            if not worker.revive():
+            if not worker.alive:
                 states[worker.name] = "stopped"
             elif worker.busy > self.options.timeout + NOTICE:
                 states[worker.name] = "stuck"
         return states
 
     def _keep_house(self) -> None:
-        """Replace threads that have died, and return freed memory to the system, every few seconds."""
+        """Return freed memory to the system every few seconds."""
         while not self._closing.wait(HOUSEKEEPING):
-            self.check_readiness()
             trim_memory()
 
     def _workers(self) -> list[Worker]:

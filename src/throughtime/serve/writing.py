@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,8 +21,6 @@ from throughtime.text.codec import WINDOW
 if TYPE_CHECKING:
     from throughtime.tasks.language_model import LanguageModel
     from throughtime.text.framing import Framing
-
-TORN = "\ufffd"  # what the first bytes of a character decode to
 
 
 @dataclass(frozen=True)
@@ -48,36 +47,6 @@ class WrittenToken(NamedTuple):
     token: int
     log_prob: float
     likely: tuple[tuple[int, float], ...]
-
-
-class Spelling:
-    """Returns the text that each token adds; characters of several tokens come when complete."""
-
-    def __init__(self, framing: Framing, prompt: Sequence[int]) -> None:
-        self.framing = framing
-        self.ids = list(prompt[-WINDOW:])
-        self.spelled = len(self.ids)
-
-    def add(self, token: int) -> str:
-        """Return the text that this token adds, with that of tokens held back before it."""
-        self.ids.append(token)
-        before, longer = self._texts()
-        return "" if longer.endswith(TORN) else self._spell(before, longer)
-
-    def rest(self) -> str:
-        """Return what was held back, at the end."""
-        return self._spell(*self._texts()) if self.spelled < len(self.ids) else ""
-
-    def _texts(self) -> tuple[str, str]:
-        decode = self.framing.codec.decode
-        return decode(self.ids[: self.spelled]), decode(self.ids)
-
-    def _spell(self, before: str, longer: str) -> str:
-        self.ids = self.ids[-WINDOW:]
-        self.spelled = len(self.ids)
-        # A token may change what was written before it, such as the space after a quotation mark.
-        pairs = enumerate(zip(before, longer, strict=False))
-        return longer[next((place for place, (old, new) in pairs if old != new), len(before)) :]
 
 
 class Stops:
@@ -125,7 +94,7 @@ class Draft:
 
     prompt: list[int]
     options: SamplingOptions
-    spelling: Spelling
+    framing: Framing
     notify: Callable[[Draft], None] = lambda draft: None
     tokens: list[WrittenToken] = field(default_factory=list)
     pieces: list[str] = field(default_factory=list)  # the text, as it became sure
@@ -135,8 +104,8 @@ class Draft:
     size = 1
 
     def __post_init__(self) -> None:
-        """Set up the random numbers and the stop strings."""
-        options = self.options
+        """Set up the random numbers, the stop strings, and the tokens that spell the next one."""
+        options, self.window = self.options, deque(self.prompt, maxlen=WINDOW)
         self.stops = Stops(options.stop)
         self.draws = iter(Draws(options.seed, np.array([options.sentence]), np.array([options.choice])))
 
@@ -162,10 +131,10 @@ class Draft:
         ended = token == end_id
         if not ended:
             self.tokens.append(WrittenToken(token, log_prob, tuple(likely)))
-            self._write(self.spelling.add(token))
+            self._write(self.framing.addition(list(self.window), token))
+            self.window.append(token)
         full = len(self.tokens) >= self.options.max_tokens
         if (ended or full) and not self.stops.stopped:
-            self._write(self.spelling.rest())
             self.pieces.append(self.stops.rest())
         if ended or full or self.stops.stopped:
             # Set last: another thread that sees it finds the text complete.

@@ -181,7 +181,17 @@ def piece(codec: Codec, before: Sequence[int], number: int) -> str:
     if token in codec.vocabulary.reserved:
         return token
     near = list(before[-WINDOW:])
-    text, longer = codec.decode(near), codec.decode([*near, number])
+    return cut_common(codec.decode(near), codec.decode([*near, number]))
+
+
+def cut_common(text: str, longer: str) -> str:
+    """Return what a longer text has after its beginning in common with another one.
+
+    A token may change what was written before it, such as the space after a quotation mark.
+
+    >>> cut_common("he said \" ", 'he said "yes')
+    'yes'
+    """
     pairs = enumerate(zip(text, longer, strict=False))
     return longer[next((position for position, (old, new) in pairs if old != new), len(text)) :]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from throughtime.errors import InputError
 from throughtime.results import Scored
-from throughtime.text.codec import WINDOW, Codec
+from throughtime.text.codec import WINDOW, Codec, cut_common
 from throughtime.text.subword import SubwordTokenizer, tokenizer_label
 from throughtime.text.texts import check_text, check_texts
 
@@ -99,7 +99,7 @@ class Framing:
     def addition(self, before: list[int], number: int) -> str:
         """The text that one id adds to the ids before it; nothing while a character is incomplete."""
         text, longer = (self.codec.decode(ids).rstrip(TORN) for ids in (before, [*before, number]))
-        return longer[len(text) :] if longer.startswith(text) else longer
+        return cut_common(text, longer)
 
     def score(
         self,

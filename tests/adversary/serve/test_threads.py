@@ -1,19 +1,18 @@
-"""A thread of a model outlives what its computations raise, and is replaced if it dies all the same."""
+"""A thread of a model outlives what its computations raise."""
 
 from __future__ import annotations
 
 import threading
-import time
 
 import httpx2
 import pytest
 from tests.serve.conftest import serving
 
 import throughtime as tt
-from throughtime.serve import service
 from throughtime.serve.batching import Batcher, WorkerError
 from throughtime.serve.requests import Options
-from throughtime.serve.writing import Draft, SamplingOptions, Spelling, Writer
+from throughtime.serve.writing import Draft, SamplingOptions, Writer
+from throughtime.text.framing import Framing
 
 
 class PanicError(BaseException):
@@ -39,7 +38,6 @@ def test_a_panic_fails_its_own_request_alone(batcher):
     with pytest.raises(WorkerError, match="PanicError: index out of bounds"):
         jobs[1].future.result(5)
     assert batcher.submit("same", double, ["c"]).future.result(5) == ["cc"]
-    assert batcher.restarts == 0
 
 
 @pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt(), StopIteration(), GeneratorExit()])
@@ -59,46 +57,22 @@ def test_a_thread_goes_on_after_a_failure_outside_of_computations(batcher, capsy
     batcher.observe = observe
     assert batcher.submit("same", double, ["a"]).future.result(5) == ["aa"]
     assert batcher.submit("same", double, ["b"]).future.result(5) == ["bb"]
-    assert batcher.restarts == 1
     assert "metrics" in capsys.readouterr().err
 
 
-class Mortal(Batcher):
-    """Its first thread ends at once."""
-
-    def _live(self):
-        if self.restarts:
-            super()._live()
-
-
-def test_a_dead_thread_is_replaced():
-    batcher = Mortal("model")
-    batcher._thread.join()
-    assert batcher.submit("same", double, ["a"]).future.result(5) == ["aa"]
-    assert (batcher.restarts, batcher.revive()) == (1, True)
+def test_closing_stops_the_thread(batcher):
+    assert batcher.alive
     batcher.close()
-    assert not batcher.revive()
+    assert not batcher.alive
 
 
-def test_a_server_replaces_a_dead_thread_before_anybody_asks(models, monkeypatch):
-    monkeypatch.setattr(service, "HOUSEKEEPING", 0.05)
-    monkeypatch.setattr(service, "Batcher", Mortal)
-    with serving(models) as (server, _):
-        batchers = server.config.app.state.service.batchers.values()
-        deadline = time.monotonic() + 5
-        while not all(one.restarts for one in batchers):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        assert [one.restarts for one in batchers] == [1] * len(batchers)
+class Panicky(Framing):
+    """The framing of a text whose tokenizer panics at its second token."""
 
-
-class Panicky(Spelling):
-    """The tokenizer of a text that panics at its second token."""
-
-    def add(self, token):
-        if len(self.ids) >= 1:
+    def addition(self, before, number):
+        if before:
             raise PanicError("no such token")
-        return super().add(token)
+        return super().addition(before, number)
 
 
 def test_a_panic_in_one_text_leaves_the_others_alone(folders):
@@ -107,11 +81,12 @@ def test_a_panic_in_one_text_leaves_the_others_alone(folders):
 
     def draft(kind, prompt):
         hear = lambda one: over.release() if one.over else None  # noqa: E731
-        return Draft(prompt, SamplingOptions(max_tokens=8, seed=1), kind(language.framing, prompt), hear)
+        framing = kind(language.framing.codec, marked=False)
+        return Draft(prompt, SamplingOptions(max_tokens=8, seed=1), framing, hear)
 
     writer = Writer("letters", language)
     try:
-        good, bad, unreadable = draft(Spelling, [1]), draft(Panicky, []), draft(Spelling, ["x"])
+        good, bad, unreadable = draft(Framing, [1]), draft(Panicky, []), draft(Framing, ["x"])
         writer.put([good, bad, unreadable])
         for _ in range(3):
             assert over.acquire(timeout=10)
