@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from throughtime.cli.console import command_name
 from throughtime.cli.options import Runs, option
 from throughtime.cli.output import Outcome, as_command, flags, say
-from throughtime.errors import InputError, import_optional
+from throughtime.errors import import_optional
+from throughtime.tasks import TASKS
 
 
 @as_command
@@ -54,64 +55,49 @@ def export(
         int8: For onnx: 8-bit weights; smaller, faster, less precise.
         weights: For html: weights in int8 (the default), float16 or float32.
     """
+    from throughtime import api
     from throughtime.graphs import check_options, choose_format
 
     chosen = choose_format(format, out)
     check_options(chosen, int8, weights, sample)
-    if chosen == "html":
-        return _export_html(run, out, weights, sample)
-    if len(run) > 1:
-        raise InputError(
-            "RUN", f"names {len(run)} folders; only --format html writes several models to one file"
-        )
-    if chosen == "arpa":
-        return _export_arpa(run[0], out, int8)
-    for package in ("onnx", "onnxruntime"):
-        import_optional(package, feature="exporting a model", extra="onnx")
-    from throughtime import api
+    if chosen == "onnx":
+        for package in ("onnx", "onnxruntime"):
+            import_optional(package, feature="exporting a model", extra="onnx")
+    checking = ", and checking it against torch" if chosen == "onnx" else ""
+    say(f"Exporting {', '.join(map(str, run))}{checking}.")
+    settings: dict[str, Any] = {"int8": int8, "weights": weights, "sample": sample}
+    values = api.export(run, out, format=format, trust_changed=flags.trust_changed, **settings)
+    text = DESCRIPTIONS[chosen](values, out)
+    return Outcome({"out": str(out), **values}, [f"[bold]{out}[/bold]: {text}"])
 
-    say(f"Exporting {run[0]}, and checking it against torch.")
-    values = api.export(run[0], out, format=format, int8=int8, trust_changed=flags.trust_changed)
+
+def _describe_graphs(values: dict[str, Any], out: Path) -> str:
     checks = values["verified"][values["precision"]]
     worst = max(checks, key=lambda check: check["off"])
     sizes = ", ".join(f"{name}.onnx {size / 1e6:.2f} MB" for name, size in values["bytes"].items())
-    text = (
-        f"[bold]{out}[/bold]: {sizes}, {values['precision']}\n"
+    return (
+        f"{sizes}, {values['precision']}\n"
         f"checked against torch: {len(checks)} outputs, relative error at most {worst['off']:.2g} "
         f"({worst['output']} of the {worst['part']} at {worst['shape']})\n"
         f'[dim]In Python: throughtime.runtime.load("{out}")[/dim]'
     )
-    return Outcome({"out": str(out), **values}, [text])
 
 
-def _export_html(runs: list[Path], out: Path, weights: str | None, sample: bool) -> Outcome:
-    from throughtime import api
-    from throughtime.tasks import TASKS
-
-    say(f"Writing {', '.join(str(run) for run in runs)} to one HTML file.")
-    values = api.export(
-        runs, out, format="html", weights=weights, sample=sample, trust_changed=flags.trust_changed
-    )
+def _describe_page(values: dict[str, Any], out: Path) -> str:
     names = ", ".join(model["name"] for model in values["models"])
     if any(TASKS[model["task"]].uses_trainer for model in values["models"]):
         names += f", weights in {values['weights']}"
-    text = (
-        f"[bold]{out}[/bold]: {values['bytes'] / 1e6:.2f} MB with {names}\n"
-        "[dim]Open it in a browser: it needs no server and no network.[/dim]"
-    )
-    return Outcome({"out": str(out), **values}, [text])
+    opening = "[dim]Open it in a browser: it needs no server and no network.[/dim]"
+    return f"{values['bytes'] / 1e6:.2f} MB with {names}\n{opening}"
 
 
-def _export_arpa(run: Path, out: Path, int8: bool) -> Outcome:
-    from throughtime import api
-
-    values = api.export(run, out, format="arpa", int8=int8, trust_changed=flags.trust_changed)
+def _describe_ngrams(values: dict[str, Any], out: Path) -> str:
     sizes = ", ".join(f"{size:,}" for size in values["ngrams"])
-    text = (
-        f"[bold]{out}[/bold]: {values['bytes'] / 1e6:.2f} MB, "
-        f"n-grams of length 1 to {values['order']}: {sizes}"
-    )
-    return Outcome({"out": str(out), **values}, [text])
+    return f"{values['bytes'] / 1e6:.2f} MB, n-grams of length 1 to {values['order']}: {sizes}"
+
+
+DESCRIPTIONS = {"onnx": _describe_graphs, "html": _describe_page, "arpa": _describe_ngrams}
+"""What was written, by format."""
 
 
 @as_command
