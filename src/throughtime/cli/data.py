@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.output import Outcome, as_command, download_bars
+from throughtime.cli.output import BOLD, Outcome, as_command, build_table, download_bars
 from throughtime.cli.usage import Command, Group
 from throughtime.errors import ThroughtimeError
 
@@ -42,11 +42,9 @@ def list_corpora() -> Outcome:
 
       throughtime data list
     """
-    from rich.table import Table
-
     from throughtime.data.catalogue import find, list_files, names, whereabouts
 
-    table = Table("name", "kind", "size", "licence", "where", box=None, pad_edge=False, header_style="bold")
+    table = build_table("name", "kind", "size", "licence", "where", **BOLD)
     table.columns[0].no_wrap = True
     rows = []
     for name in names():
@@ -78,7 +76,12 @@ def show(name: Name) -> Outcome:
     if is_path(name):
         dataset = open_dataset(name)
         part = _part(dataset.name, dataset, dataset.reader.name, dataset.stored)
-        shown: dict[str, Any] = {"name": name, "parts": [part], "files": [], "sample": _read_sample(dataset)}
+        shown: dict[str, Any] = {
+            "name": name,
+            "parts": [part],
+            "files": [],
+            "sample": _read(dataset, SAMPLES),
+        }
         return Outcome(shown, _render(shown))
     corpus = named(name)
     several = name == corpus.name and name not in corpus.names
@@ -164,17 +167,16 @@ def _file(corpus: Corpus, file: CorpusFile) -> dict[str, Any]:
 def _sample(corpus: Corpus, part: CorpusPart) -> list[dict[str, Any]]:
     """The first records, if the files are on this machine."""
     from throughtime.data.catalogue import list_files, locate
+    from throughtime.data.datasets import open_dataset
 
     name = corpus.get_part_name(part)
     if not all(locate(corpus, file) for file in list_files(name)):
         return []
-    from throughtime.data.datasets import open_dataset
-
-    return _read_sample(open_dataset(name, download=False))
+    return _read(open_dataset(name, download=False), SAMPLES)
 
 
-def _read_sample(dataset: Dataset) -> list[dict[str, Any]]:
-    return [record._asdict() for record in itertools.islice(dataset.records(), SAMPLES)]
+def _read(dataset: Dataset, count: int) -> list[dict[str, Any]]:
+    return [record._asdict() for record in itertools.islice(dataset.records(), count)]
 
 
 def _render(values: dict[str, Any]) -> list[RenderableType]:
@@ -186,8 +188,7 @@ def _render(values: dict[str, Any]) -> list[RenderableType]:
     for fact in FACTS:
         if values.get(fact):
             facts.add_row(fact, Text(values[fact]))
-    headings = ("name", "kind", "layout", "tokens", "languages", "splits")
-    parts = Table(*headings, box=None, pad_edge=False, header_style="bold")
+    parts = build_table("name", "kind", "layout", "tokens", "languages", "splits", **BOLD)
     for part in values["parts"]:
         cells = (part[key] for key in ("name", "kind", "layout", "tokens"))
         splits = ", ".join(part["splits"]).replace("all", "train, valid, test (90, 5, 5 %)")
@@ -195,11 +196,8 @@ def _render(values: dict[str, Any]) -> list[RenderableType]:
     shown: list[RenderableType] = [facts, "", parts] if facts.row_count else [parts]
     for file in values["files"]:
         where = file["place"] or file["address"] or "missing"
-        shown += [
-            "",
-            Text.assemble((file["path"], "bold"), f", {_size(file['bytes'])}, {where}"),
-            f"  SHA-256 {file['sha256']}",
-        ]
+        title = Text.assemble((file["path"], "bold"), f", {_size(file['bytes'])}, {where}")
+        shown += ["", title, f"  SHA-256 {file['sha256']}"]
     if values["sample"]:
         shown += ["", Text("first records", style="bold")]
         shown += [Text(format_record(record)) for record in values["sample"]]
@@ -223,9 +221,9 @@ def _size(count: int) -> str:
     >>> _size(0), _size(2_180), _size(11_669_748)
     ('-', '2.2 kB', '11.7 MB')
     """
-    if not count:
-        return "-"
-    return f"{count / 1e3:.1f} kB" if count < 1e6 else f"{count / 1e6:.1f} MB"
+    from rich.filesize import decimal
+
+    return decimal(count) if count else "-"
 
 
 RECORDS = 5
@@ -257,14 +255,14 @@ def preview(
     shown: list[RenderableType] = []
     for kind, names in tasks.items():
         options = {"date_format": date_format if kind == "series" else None, "skip_bad": skip_bad}
-        reading = {"tasks": names, **_read(data, None if kind == "text" else kind, options)}
+        reading = {"tasks": names, **_preview(data, None if kind == "text" else kind, options)}
         values.append(reading)
         shown += [Text(f"train {', '.join(names)}", style="bold"), Text(f"  {reading['read']}")]
         shown += [Text(f"  {format_record(record)}") for record in reading["records"]]
     return Outcome({"data": data, "readings": values}, shown)
 
 
-def _read(data: str, kind: str | None, options: dict[str, Any]) -> dict[str, Any]:
+def _preview(data: str, kind: str | None, options: dict[str, Any]) -> dict[str, Any]:
     """What was read as this kind of data and the first records, or why it cannot be.
 
     If columns have to be chosen, those that may be meant are read.
@@ -275,13 +273,13 @@ def _read(data: str, kind: str | None, options: dict[str, Any]) -> dict[str, Any
         dataset = open_dataset(data, kind=kind, **options)
         if kind is not None and dataset.kind not in (kind, *ALIKE.get(kind, ())):
             return {"read": f"holds {dataset.kind} data, which this task cannot read", "records": []}
-        records = [record._asdict() for record in itertools.islice(dataset.records(), RECORDS)]
+        records = _read(dataset, RECORDS)
         if "condition" in dataset.columns:  # which comes first in the heading too
             records = [dict(reversed(record.items())) for record in records]
         return {"read": describe_data(dataset), "records": records}
     except ThroughtimeError as error:
         choices = getattr(error, "choices", {})
-        again = _read(data, kind, options | choices) if choices.keys() - options.keys() else {}
+        again = _preview(data, kind, options | choices) if choices.keys() - options.keys() else {}
         if again.get("records"):
             words = shlex.join(word for role, name in choices.items() for word in (f"--{role}", str(name)))
             return {**again, "read": f"with {words}: {again['read']}"}

@@ -53,23 +53,15 @@ def cells(
     comparison = compare_cells(list(dict.fromkeys(cell or ())), **shape, repetitions=repetitions)
     lagged = f">left at lag {lag}"
     table = build_table("cell", ">weights", ">biases", ">ms per step", lagged, ">keeping 0.98", **BOLD)
-    for name, measured in comparison.items():
-        left = "-" if measured.left_when_kept is None else f"{measured.left_when_kept:.1e}"
-        table.add_row(
-            name,
-            f"{measured.weights:,}",
-            f"{measured.biases:,}",
-            f"{measured.milliseconds:.2f}",
-            f"{measured.left:.1e}",
-            left,
-        )
+    for name, cost in comparison.items():
+        sizes = (f"{cost.weights:,}", f"{cost.biases:,}", f"{cost.milliseconds:.2f}")
+        left = ("-" if norm is None else f"{norm:.1e}" for norm in (cost.left, cost.left_when_kept))
+        table.add_row(name, *sizes, *left)
     note = (
         f"A training step: forward and backward, {steps} steps, batch of {batch_size}, {hidden_size} units."
     )
-    return Outcome(
-        {**shape, "cells": {name: asdict(measured) for name, measured in comparison.items()}},
-        [table, "", note],
-    )
+    values = {**shape, "cells": {name: asdict(cost) for name, cost in comparison.items()}}
+    return Outcome(values, [table, "", note])
 
 
 @as_command
@@ -98,33 +90,21 @@ def cost(
     check_pictures(plot)
     lengths = [n for n in LENGTHS if n <= longest]
     if len(lengths) < 2:
-        raise InputError(
-            "--longest", f"is {longest}, expected at least {LENGTHS[1]}: growth needs two lengths"
-        )
+        problem = f"is {longest}, expected at least {LENGTHS[1]}: growth needs two lengths"
+        raise InputError("--longest", problem)
     measurements = measure_layers(lengths, width=width, kernel=kernel)
     rows = {name: asdict(layer) for name, layer in measurements.items()}
     draw_figure(plot, "complexity", lengths, rows)
     headings = ("layer", "operations", "sequential", "path", ">ms", ">grows as", ">MB", ">grows as")
     table = build_table(*headings, **BOLD)
     for name, layer in measurements.items():
-        table.add_row(
-            name,
-            *ORDERS[name],
-            f"{layer.milliseconds[-1]:,.1f}",
-            f"n^{layer.milliseconds_exponent:.2f}",
-            f"{layer.megabytes[-1]:,.1f}",
-            f"n^{layer.megabytes_exponent:.2f}",
-        )
+        time = (f"{layer.milliseconds[-1]:,.1f}", f"n^{layer.milliseconds_exponent:.2f}")
+        memory = (f"{layer.megabytes[-1]:,.1f}", f"n^{layer.megabytes_exponent:.2f}")
+        table.add_row(name, *ORDERS[name], *time, *memory)
     last = lengths[-1]
     note = f"Measured at n = {last:,} with d = {width}, k = {kernel}; growth fitted to the longest lengths."
-    values = {
-        "width": width,
-        "kernel": kernel,
-        "lengths": lengths,
-        "layers": {
-            name: {**row, **theory(name, last, width, kernel)._asdict()} for name, row in rows.items()
-        },
-    }
+    layers = {name: {**row, **theory(name, last, width, kernel)._asdict()} for name, row in rows.items()}
+    values = {"width": width, "kernel": kernel, "lengths": lengths, "layers": layers}
     return Outcome(values, [table, "", note])
 
 
