@@ -25,11 +25,7 @@ PARTS = {"source", "target", "language-models"}  # vocabularies of a translator,
 
 
 @as_command
-def average(
-    run: Run,
-    out: Path,
-    last: OptionalCount = None,
-) -> Outcome:
+def average(run: Run, out: Path, last: OptionalCount = None) -> Outcome:
     """Average the weights of a run's last checkpoints into a new model.
 
     A run keeps few checkpoints by default: train with --set keep=5 or more.

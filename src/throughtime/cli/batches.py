@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.inputs import open_data, report_skipped
-from throughtime.cli.options import (
-    Count,
-    OptionalCount,
-    refuse,
-)
+from throughtime.cli.options import Count, OptionalCount, refuse
 from throughtime.cli.output import Outcome, as_command, build_table
 from throughtime.errors import InputError, unknown
 from throughtime.runtime.keywords import MAX_SEED

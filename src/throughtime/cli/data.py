@@ -99,10 +99,7 @@ def show(name: Name) -> Outcome:
 
 @data_app.command(cls=Command)
 @as_command
-def fetch(
-    name: Name,
-    force: bool = False,
-) -> Outcome:
+def fetch(name: Name, force: bool = False) -> Outcome:
     """Check the SHA-256 of a corpus's files, and fetch those that are missing or wrong.
 
     Files go to the cache folder (THROUGHTIME_CACHE); an interrupted download continues where it stopped.
@@ -286,9 +283,5 @@ def _preview(data: str, kind: str | None, options: dict[str, Any]) -> dict[str, 
         return {"read": str(error), "records": []}
 
 
-ALIKE = {
-    "pairs": ("cards",),
-    "labelled": ("pairs", "tags"),
-    "described": ("labelled", "pairs", "tags"),
-}
+ALIKE = {"pairs": ("cards",), "labelled": ("pairs", "tags"), "described": ("labelled", "pairs", "tags")}
 """Other kinds of data that a task can read."""

@@ -41,9 +41,7 @@ NEW = (
 
 
 @as_command
-def demo(
-    out: Path = Path("runs/demo"),
-) -> Outcome:
+def demo(out: Path = Path("runs/demo")) -> Outcome:
     """Train a translator on the English-French sentences of this package, evaluate it, and translate with it.
 
     If the folder already has a trained model, the demo uses it; an interrupted training is continued.

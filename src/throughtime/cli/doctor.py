@@ -12,8 +12,7 @@ from throughtime.cli.output import BOLD, Outcome, as_command, build_table, say
 CPU_FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_int8")
 SIZE, STEPS, BATCH = 8, 64, 3
 Measure = Annotated[
-    bool,
-    option("Measure the GPUs again; backend `auto` chooses by the result.", "--measure"),
+    bool, option("Measure the GPUs again; backend `auto` chooses by the result.", "--measure")
 ]
 
 

@@ -14,14 +14,7 @@ from throughtime.cli.inputs import (
     read_task_name,
     report_skipped,
 )
-from throughtime.cli.options import (
-    OptionalCount,
-    Run,
-    ScoringOptions,
-    Weights,
-    check_pictures,
-    select_given,
-)
+from throughtime.cli.options import OptionalCount, Run, ScoringOptions, Weights, check_pictures, select_given
 from throughtime.cli.output import Outcome, as_command, draw_figure, progress_bar
 from throughtime.errors import InputError
 

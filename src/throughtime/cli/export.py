@@ -102,9 +102,7 @@ DESCRIPTIONS = {"onnx": _describe_graphs, "html": _describe_page, "arpa": _descr
 
 @as_command
 def import_arpa(
-    file: Annotated[Path, typer.Argument(metavar="FILE")],
-    out: Path,
-    tokens: str = "space",
+    file: Annotated[Path, typer.Argument(metavar="FILE")], out: Path, tokens: str = "space"
 ) -> Outcome:
     """Turn the ARPA file of another program, such as KenLM or SRILM, into the folder of an n-gram model.
 

@@ -126,9 +126,7 @@ class RunOrCommand(Group):
 
 @as_command
 def graph(
-    cell: str = "gru",
-    steps: Annotated[int, typer.Option(min=1, max=8)] = 3,
-    plot: Path | None = None,
+    cell: str = "gru", steps: Annotated[int, typer.Option(min=1, max=8)] = 3, plot: Path | None = None
 ) -> Outcome:
     """Draw the computation graph of a recurrence, unrolled through time, with a loss at every step.
 

@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.inputs import open_data, report_skipped
-from throughtime.cli.options import (
-    OptionalCount,
-    check_pictures,
-    refuse,
-)
+from throughtime.cli.options import OptionalCount, check_pictures, refuse
 from throughtime.cli.output import Outcome, as_command, build_table, draw_figure, say
 from throughtime.cli.series_stats import series_stats
 

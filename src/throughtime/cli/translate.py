@@ -10,12 +10,7 @@ import typer
 
 from throughtime.cli.console import print_text
 from throughtime.cli.inputs import answer_texts, is_run, load_model, one_line, read_texts
-from throughtime.cli.options import (
-    Count,
-    OptionalCount,
-    TranslatingOptions,
-    search_arguments,
-)
+from throughtime.cli.options import Count, OptionalCount, TranslatingOptions, search_arguments
 from throughtime.cli.output import Outcome, as_command, flags, warn
 
 if TYPE_CHECKING:

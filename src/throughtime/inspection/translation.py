@@ -88,12 +88,7 @@ class AttentionView(Answer):
 
 
 def attention_view(
-    translator: SentenceTranslator,
-    text: str,
-    *,
-    prefix: str = "",
-    forbid: Sequence[str] = (),
-    **options: Any,
+    translator: SentenceTranslator, text: str, *, prefix: str = "", forbid: Sequence[str] = (), **options: Any
 ) -> AttentionView:
     """Translate a text and show the attention of each of its parts; options are those of `translate`.
 

@@ -17,15 +17,7 @@ from throughtime.serve.bodies import answer, body_schema, read_body
 from throughtime.serve.cost import MAX_BEAMS, Cost
 from throughtime.serve.markup import LinkedText, translate_linked, translate_pages
 from throughtime.serve.models import Served
-from throughtime.serve.requests import (
-    Fields,
-    RefusalError,
-    SearchRequest,
-    Text,
-    Texts,
-    as_list,
-    check_cost,
-)
+from throughtime.serve.requests import Fields, RefusalError, SearchRequest, Text, Texts, as_list, check_cost
 from throughtime.serve.service import Service, admit, batch_key, get_service
 from throughtime.text.html_page import HtmlPage
 from throughtime.text.languages import Guess, language_name
@@ -77,11 +69,7 @@ class Translated(BaseModel):
     warnings: list[str] | None = None
 
 
-@router.post(
-    "/translate",
-    response_model=Translated,
-    openapi_extra=body_schema(TranslateRequest, forms=True),
-)
+@router.post("/translate", response_model=Translated, openapi_extra=body_schema(TranslateRequest, forms=True))
 async def translate(request: Request) -> Response:
     """Translate a text or several.
 
