@@ -189,7 +189,7 @@ def cut_common(text: str, longer: str) -> str:
 
     A token may change what was written before it, such as the space after a quotation mark.
 
-    >>> cut_common("he said \" ", 'he said "yes')
+    >>> cut_common("he said ' ", "he said 'yes")
     'yes'
     """
     pairs = enumerate(zip(text, longer, strict=False))
