@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from throughtime.tasks.forecast.model import SeriesForecaster
 
 SERIES_SHOWN = 12
-CONFORMAL = "Conformal intervals"
 
 
 class BacktestOptions(SeriesOptions):
@@ -94,19 +93,13 @@ def backtest(
             **shared,
         )
     count = result.rolling.n_windows
-    if result.trained_on:
-        say(
-            f"{result.trained_on} of the {count} windows contain rows that the model was trained on, so "
-            "its errors look too small; ask for fewer windows or smaller steps, or train with a larger "
-            "test_size."
-        )
-    _warn_of_intervals(result.earlier_trained_on, "earlier windows, which only set the intervals,")
+    _warn_of_training(result.trained_on, f"{count} windows", TOO_SMALL)
+    _warn_of_training(result.earlier_trained_on, "earlier windows, which only set the intervals,", TOO_NARROW)
     if save_intervals:
         _save_intervals(run, model, panel, shared)
     draw_figure(plot, "backtest", result, panel)
-    draw_figure(
-        plot_steps, "forecast_error", {figures.name: figures.steps["rmse"] for figures in result.figures}
-    )
+    errors = {figures.name: figures.steps["rmse"] for figures in result.figures}
+    draw_figure(plot_steps, "forecast_error", errors)
     windows = f"({result.earlier_windows})" if result.earlier_windows else ""
     how = {
         "data": name,
@@ -127,7 +120,7 @@ def backtest(
 def _save_intervals(run: Path, model: SeriesForecaster, panel: Panel, options: dict[str, Any]) -> None:
     with progress_bar("intervals") as advance:
         saved = model.save_intervals(panel, progress=advance, **options)
-    _warn_of_intervals(saved.trained_on, f"{saved.n_windows} windows that set the intervals")
+    _warn_of_training(saved.trained_on, f"{saved.n_windows} windows that set the intervals", TOO_NARROW)
     say(f"Saved intervals ({saved.intervals.kind}) of {saved.n_windows} windows in {run}.")
     if saved.infinite:
         steps, level = format_count(saved.infinite, "step"), max(options["level"])
@@ -136,12 +129,15 @@ def _save_intervals(run: Path, model: SeriesForecaster, panel: Panel, options: d
         say("`forecast` still uses the model's own intervals; set intervals=conformal to use these.")
 
 
-def _warn_of_intervals(count: int, windows: str) -> None:
+TOO_SMALL = (
+    "its errors look too small; ask for fewer windows or smaller steps, or train with a larger test_size"
+)
+TOO_NARROW = "the intervals may be too narrow; train with a larger test_size"
+
+
+def _warn_of_training(count: int, windows: str, consequence: str) -> None:
     if count:
-        say(
-            f"{count} of the {windows} contain rows that the model was trained on, so the intervals may be "
-            "too narrow; train with a larger test_size."
-        )
+        say(f"{count} of the {windows} contain rows that the model was trained on, so {consequence}.")
 
 
 def _render(result: Backtest, name: str, signature: str) -> list[Any]:

@@ -10,7 +10,7 @@ import typer
 
 from throughtime.cli.inputs import load_model, open_like_training, read_numbers, report_skipped
 from throughtime.cli.options import Run, SeriesOptions, check_pictures, refuse
-from throughtime.cli.output import Outcome, as_command, build_table, progress_bar, say
+from throughtime.cli.output import Outcome, as_command, build_table, draw_figure, progress_bar, say
 from throughtime.files import check_file
 from throughtime.text.texts import format_count
 
@@ -79,21 +79,18 @@ def forecast(
     columns, table = _rows(forecasts, model.name, levels)
     if out is not None:
         _write(out, columns, table)
-    if plot is not None:
-        from throughtime import plots
-
-        plots.forecast(forecasts, panel, levels, path=plot)
+    draw_figure(plot, "forecast", forecasts, panel, levels)
     values = {
         "run": str(run),
         "data": dataset.name,
         "model": model.name,
         "h": rows,
         "levels": levels,
-        "out": None if out is None else str(out),
-        "plot": None if plot is None else str(plot),
+        "out": out and str(out),
+        "plot": plot and str(plot),
         "rows": [dict(zip(columns, row, strict=True)) for row in table],
     }
-    return Outcome(values, _render(columns, table, out, plot))
+    return Outcome(values, _render(columns, table, out))
 
 
 def open_series(run: Path, device: str, options: SeriesOptions) -> tuple[SeriesForecaster, Dataset, Panel]:
@@ -143,9 +140,10 @@ def _write(out: Path, columns: list[str], rows: list[list[Any]]) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows([*row[:2], *(f"{value:.10g}" for value in row[2:])] for row in rows)
+    say(f"wrote {out}")
 
 
-def _render(columns: list[str], rows: list[list[Any]], out: Path | None, plot: Path | None) -> list[Any]:
+def _render(columns: list[str], rows: list[list[Any]], out: Path | None) -> list[Any]:
     shown = [number for number, column in enumerate(columns) if "-path-" not in column]
     headings = [columns[number].removeprefix(f"{columns[2]}-") for number in shown]
     table = build_table(*headings[:2], *(f">{heading}" for heading in headings[2:]))
@@ -154,7 +152,7 @@ def _render(columns: list[str], rows: list[list[Any]], out: Path | None, plot: P
     more = []
     if len(rows) > ROWS_SHOWN:
         more = [f"and {len(rows) - ROWS_SHOWN:,} more rows" + ("" if out else "; --out writes all of them")]
-    return [table, *more, *(f"Wrote {path}." for path in (out, plot) if path is not None)]
+    return [table, *more]
 
 
 def k_step_outcome(
@@ -170,23 +168,19 @@ def k_step_outcome(
     held_out = trained and model.config.timeline.unseen(panel) > 0
     with progress_bar("windows") as advance:
         result = model.k_steps(panel, steps, "heldout" if held_out else "all", advance)
-    if plot is not None:
-        from throughtime import plots
-
-        plots.k_steps(result, trained=held_out, path=plot)
+    draw_figure(plot, "k_steps", result, trained=held_out)
     which = "that were not used for training"
     if not held_out:
         which = "which trained the model" if trained else "of these data"
-    about = (
-        f"{name}: RMSE over {format_count(result.rows, 'row')} {which}, each predicted from k rows before it"
-    )
+    count = format_count(result.rows, "row")
+    about = f"{name}: RMSE over {count} {which}, each predicted from k rows before it"
     values = {
         "run": str(run),
         "data": name,
         "model": model.name,
         **result.to_dict(),
         "tested": "heldout" if held_out else "all",
-        "plot": None if plot is None else str(plot),
+        "plot": plot and str(plot),
     }
     table = build_table(">k", ">RMSE", rows=[(str(k), f"{error:,.4g}") for k, error in result.rmse.items()])
-    return Outcome(values, [about, table, *([] if plot is None else [f"Wrote {plot}."])])
+    return Outcome(values, [about, table])
