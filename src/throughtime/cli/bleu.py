@@ -44,12 +44,8 @@ class Sentence:
             "k": self.steps.k,
             "brevity_penalty": self.steps.brevity_penalty,
             "ngrams": [
-                {
-                    **asdict(ngram),
-                    "precision": ngram.precision,
-                    "exponent": ngram.exponent,
-                    "counted": ngram.n <= self.steps.k,
-                }
+                {**asdict(ngram), "precision": ngram.precision, "exponent": ngram.exponent}
+                | {"counted": ngram.n <= self.steps.k}
                 for ngram in self.steps.ngrams
             ],
         }
@@ -92,9 +88,8 @@ def bleu(
     predictions = _read_lines(hypotheses)
     rows = _read_references(hypotheses, len(predictions), references)
     if sentence > len(predictions):
-        raise InputError(
-            "--sentence", f"is {sentence:,}, but {hypotheses} has {format_count(len(predictions), 'line')}"
-        )
+        count = format_count(len(predictions), "line")
+        raise InputError("--sentence", f"is {sentence:,}, but {hypotheses} has {count}")
     texts = [[text for text in row if text] for row in rows]
     chosen = tokenize or choose_tokenizer(language, (text for row in texts for text in row))
     corpus = corpus_bleu(predictions, texts, tokenize=chosen, lowercase=lowercase)
@@ -143,20 +138,14 @@ def _read_references(hypotheses: Path, count: int, paths: Sequence[Path]) -> lis
     files = [_read_lines(path) for path in paths]
     for path, lines in zip(paths, files, strict=True):
         if len(lines) != count:
-            raise InputError(
-                str(path),
-                f"has {format_count(len(lines), 'line')} but {hypotheses} has {count:,}; line n of each file "
-                "must belong to sentence n",
-            )
+            problem = f"has {format_count(len(lines), 'line')} but {hypotheses} has {count:,}"
+            raise InputError(str(path), f"{problem}; line n of each file must belong to sentence n")
     rows = [[line.strip() for line in row] for row in zip(*files, strict=True)]
     for number, row in enumerate(rows, start=1):
         if not any(row):
             problem = "is empty, and so is this line of every other reference file"
-            raise InputError(
-                str(paths[0]),
-                f"{problem if len(paths) > 1 else 'is empty'}; each sentence needs a reference",
-                line=number,
-            )
+            problem = problem if len(paths) > 1 else "is empty"
+            raise InputError(str(paths[0]), f"{problem}; each sentence needs a reference", line=number)
     return rows
 
 
@@ -189,11 +178,9 @@ def _mean_scores(scored: list[Sentence]) -> dict[str, Any]:
         long = [sentence for sentence in scored if len(sentence.hypothesis) >= n]
         scores = [ngram_precision(sentence.hypothesis, sentence.reference, n) for sentence in long]
         precisions.append(statistics.fmean(scores) if scores else 0.0)
-    return {
-        "bleu": statistics.fmean(sentence.steps.value for sentence in scored),
-        "brevity_penalty": statistics.fmean(sentence.steps.brevity_penalty for sentence in scored),
-        "precisions": precisions,
-    }
+    bleu = statistics.fmean(sentence.steps.value for sentence in scored)
+    penalty = statistics.fmean(sentence.steps.brevity_penalty for sentence in scored)
+    return {"bleu": bleu, "brevity_penalty": penalty, "precisions": precisions}
 
 
 def _step_table(shown: Sentence, references: Sequence[Path], k: int | None) -> list[RenderableType]:
@@ -204,13 +191,9 @@ def _step_table(shown: Sentence, references: Sequence[Path], k: int | None) -> l
     table = build_table(">n", ">clipped matches", ">p_n", ">exponent", ">factor")
     for ngram in steps.ngrams:
         counted = ngram.n <= steps.k
-        table.add_row(
-            str(ngram.n),
-            f"{ngram.matches} of {ngram.total}",
-            f"{ngram.precision:.4f}",
-            f"1/{2**ngram.n}" if counted else "-",
-            f"{ngram.factor:.4f}" if counted else "not counted",
-        )
+        powers = (f"1/{2**ngram.n}", f"{ngram.factor:.4f}") if counted else ("-", "not counted")
+        matches = f"{ngram.matches} of {ngram.total}"
+        table.add_row(str(ngram.n), matches, f"{ngram.precision:.4f}", *powers)
     why = "the longest match" if k is None else "as given" if steps.k == k else "the length of the hypothesis"
     lengths = f"1 - {steps.label_length}/{steps.prediction_length}"
     penalty = f"exp(min(0, {lengths}))" if steps.prediction_length else "of an empty hypothesis"

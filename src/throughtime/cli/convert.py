@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from throughtime.data.convert import PairFilters
     from throughtime.data.source import BadRecords
 
-FILTERS = "Filters for pairs"
-
 
 class FilterOptions(TypedDict):
     """Which pairs to drop: the fields of `PairFilters`.

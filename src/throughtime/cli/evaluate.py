@@ -18,8 +18,6 @@ from throughtime.cli.options import OptionalCount, Run, ScoringOptions, Weights,
 from throughtime.cli.output import Outcome, as_command, draw_figure, progress_bar
 from throughtime.errors import InputError
 
-LANGUAGE = "Recurrent language models"
-
 
 class EvaluationOptions(ScoringOptions):
     """The options that are for models of some tasks only.

@@ -56,9 +56,8 @@ def markov(
     if framing.backward:
         raise InputError(str(run), "reads from right to left, so nothing comes after; use another model")
     if not model.config.holds_counts:
-        raise InputError(
-            str(run), "holds probabilities (it is pruned or from an ARPA file); use a model of counts"
-        )
+        problem = "holds probabilities (it is pruned or from an ARPA file); use a model of counts"
+        raise InputError(str(run), problem)
     context = framing.ids(after or "", end=False)
     chain = MarkovChain(model.model, end_id=framing.end_id)
     facts = {"run": str(run), "order": chain.order, "states": chain.num_states, "after": after}
@@ -81,16 +80,11 @@ def _steps_ahead(
     best = [int(word) for word in (-chances).argsort(kind="stable")[:top] if chances[word] > 0]
     words = [END if word == framing.end_id else framing.codec.vocabulary.token(word) for word in best]
     entropy = -sum(chance * math.log2(chance) for chance in chances.tolist() if chance > 0)
-    rows = [(word, f"{chances[number]:.4f}") for word, number in zip(words, best, strict=True)]
+    likely = dict(zip(words, chances[best].tolist(), strict=True))
+    rows = [(word, f"{chance:.4f}") for word, chance in likely.items()]
     table = build_table("word", ">probability", rows=rows, **BOLD)
-    values = {
-        "steps": steps,
-        "entropy_bits": entropy,
-        "words": [
-            {"word": word, "probability": float(chances[number])}
-            for word, number in zip(words, best, strict=True)
-        ],
-    }
+    listed = [{"word": word, "probability": chance} for word, chance in likely.items()]
+    values = {"steps": steps, "entropy_bits": entropy, "words": listed}
     note = f"Entropy of the word {steps} steps ahead: {entropy:.2f} bits; {chain.num_states:,} states."
     return values, [table, "", note]
 
@@ -104,10 +98,8 @@ def _sequence(
     except InputError as error:
         raise InputError("--most-likely", error.problem) from None
     if log_prob == -math.inf:
-        raise InputError(
-            "--most-likely",
-            f"is {length}, but no sequence of that length can follow here; give a smaller number",
-        )
+        problem = f"is {length}, but no sequence of that length can follow here; give a smaller number"
+        raise InputError("--most-likely", problem)
     if framing.end_id in ids:
         ids = ids[: ids.index(framing.end_id) + 1]
     text = framing.text(ids)
