@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import atexit
 import os
+from dataclasses import replace
 from json import dumps
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
 import typer
 
-from throughtime.cli.options import Count, OptionalCount, Runs
+from throughtime.cli.options import OptionalCount, Runs, select_given
 from throughtime.cli.output import Outcome, as_command, flags, name_switches, say
 from throughtime.errors import InputError, import_optional
 from throughtime.tasks import TASKS
@@ -23,6 +24,25 @@ if TYPE_CHECKING:
     from throughtime.serve.requests import Options
 
 
+class LimitOptions(TypedDict):
+    """Access, limits and the log: options of the server that are passed on as they are."""
+
+    key_file: Path | None
+    protect_metrics: bool
+    rate_limit: OptionalCount
+    timeout: Annotated[float | None, typer.Option(min=0.1, max=86_400)]
+    max_characters: OptionalCount
+    max_steps: OptionalCount
+    max_answer: Annotated[int | None, typer.Option(min=1_000)]
+    batch: OptionalCount
+    queue: OptionalCount
+    max_connections: Annotated[int | None, typer.Option(min=1, max=100_000)]
+    max_connections_per_client: OptionalCount
+    header_timeout: Annotated[float | None, typer.Option(min=0.1, max=600)]
+    idle_timeout: Annotated[float | None, typer.Option(min=0.1, max=3_600)]
+    log_json: bool
+
+
 @as_command
 def serve(
     runs: Runs,
@@ -32,24 +52,11 @@ def serve(
     tls_cert: Path | None = None,
     tls_key: Path | None = None,
     api_key: Annotated[str | None, typer.Option(envvar="THROUGHTIME_API_KEY")] = None,
-    key_file: Path | None = None,
-    protect_metrics: bool = False,
     allow_host: Annotated[list[str] | None, typer.Option(metavar="NAME")] = None,
     cors: Annotated[list[str] | None, typer.Option(metavar="ORIGIN")] = None,
-    rate_limit: OptionalCount = None,
-    timeout: Annotated[float, typer.Option(min=0.1, max=86_400)] = 30.0,
-    max_characters: Count = 20_000,
-    max_steps: Count = 5_000_000,
-    max_answer: Annotated[int, typer.Option(min=1_000)] = 16_000_000,
-    batch: Count = 64,
     batch_wait: Annotated[float, typer.Option(min=0, max=10_000)] = 4.0,
-    queue: Count = 256,
-    max_connections: Annotated[int, typer.Option(min=1, max=100_000)] = 1_000,
-    max_connections_per_client: Count = 256,
-    header_timeout: Annotated[float, typer.Option(min=0.1, max=600)] = 10.0,
-    idle_timeout: Annotated[float, typer.Option(min=0.1, max=3_600)] = 5.0,
-    log_json: bool = False,
     device: str = "auto",
+    **limits: Unpack[LimitOptions],
 ) -> Outcome:
     """Serve models over HTTP until Ctrl-C.
 
@@ -84,17 +91,18 @@ def serve(
         rate_limit: Maximum number of requests per client and minute.
 
     Limits:
-        timeout: Maximum number of seconds to answer a request.
-        max_characters: Maximum number of characters of a request.
-        max_steps: Maximum number of steps of a model for a request: tokens or rows, for each hypothesis.
-        max_answer: Maximum number of bytes of an answer.
-        batch: Maximum number of texts in a batch.
+        timeout: Maximum number of seconds to answer a request; 30 by default.
+        max_characters: Maximum number of characters of a request; 20,000 by default.
+        max_steps: Maximum number of steps of a model for a request: tokens or rows, for each hypothesis;
+            5,000,000 by default.
+        max_answer: Maximum number of bytes of an answer; 16,000,000 by default.
+        batch: Maximum number of texts in a batch; 64 by default.
         batch_wait: Milliseconds to wait for more texts of a batch.
-        queue: Maximum number of texts that wait for a model.
-        max_connections: Maximum number of open connections.
-        max_connections_per_client: Maximum number of open connections from one address.
-        header_timeout: Maximum number of seconds for a header to arrive.
-        idle_timeout: Seconds after which an idle connection is closed.
+        queue: Maximum number of texts that wait for a model; 256 by default.
+        max_connections: Maximum number of open connections; 1,000 by default.
+        max_connections_per_client: Maximum number of open connections from one address; 256 by default.
+        header_timeout: Maximum number of seconds for a header to arrive; 10 by default.
+        idle_timeout: Seconds after which an idle connection is closed; 5 by default.
 
     Output:
         log_json: Write the log as JSON lines.
@@ -111,28 +119,11 @@ def serve(
 
     if api_key is not None and not api_key.strip():
         raise InputError("--api-key", "is empty; give a key, or leave it out")
-    if protect_metrics and api_key is None and key_file is None:
+    if limits["protect_metrics"] and api_key is None and limits["key_file"] is None:
         raise InputError("--protect-metrics", "needs --api-key or --key-file")
-    options = Options(
-        api_key=api_key,
-        key_file=key_file,
-        protect_metrics=protect_metrics,
-        hosts=tuple(allow_host or ()),
-        cors=tuple(cors or ()),
-        rate_limit=rate_limit,
-        timeout=timeout,
-        max_connections=fit_connections(max_connections),
-        max_connections_per_client=max_connections_per_client,
-        header_timeout=header_timeout,
-        idle_timeout=idle_timeout,
-        max_characters=max_characters,
-        max_steps=max_steps,
-        max_answer=max_answer,
-        batch=batch,
-        batch_wait=batch_wait / 1000,
-        queue=queue,
-        log_json=log_json,
-    )
+    access: dict[str, Any] = {"api_key": api_key, "hosts": tuple(allow_host or ()), "cors": tuple(cors or ())}
+    options = Options(**access, batch_wait=batch_wait / 1000, **select_given(limits))
+    options = replace(options, max_connections=fit_connections(options.max_connections))
     if tls_key is not None and tls_cert is None:
         raise InputError("--tls-key", "needs --tls-cert")
     tls = None if tls_cert is None else load_tls(tls_cert, tls_key)
@@ -167,13 +158,10 @@ def run_server(
         atexit.register(os._exit, 0)
     requests = service.metrics.request_count
     say(f"Stopped after {requests:,} requests.")
-    values: dict[str, Any] = {
-        "address": address,
-        **({} if unix_socket is None else {"unix_socket": str(unix_socket)}),
-    }
-    for name, listed in (("models", models), ("left_out", models.left_out)):
-        values[name] = [model.values() for model in listed]
-    return Outcome({**values, "requests": requests})
+    values: dict[str, Any] = {"address": address, "requests": requests}
+    values |= {} if unix_socket is None else {"unix_socket": str(unix_socket)}
+    listed = {"models": models, "left_out": models.left_out}
+    return Outcome(values | {name: [model.values() for model in those] for name, those in listed.items()})
 
 
 def greeting(models: Models, address: str, unix_socket: Path | None = None) -> str:
