@@ -65,9 +65,8 @@ def batches(
     tokens = tokens or dataset.tokens
     if dataset.kind in ("pairs", "cards"):
         refuse("is for running text; leave it out", num_steps=num_steps, sampling=sampling)
-        values = _cut_pairs(
-            dataset, split, tokens, min_freq, batch_size=batch_size, max_length=max_length, seed=seed or 0
-        )
+        options = {"batch_size": batch_size, "max_length": max_length, "seed": seed or 0}
+        values = _cut_pairs(dataset, split, tokens, min_freq, **options)
         about = "first row of the first batch"
     elif dataset.kind == "text":
         refuse("is for sentence pairs; leave it out", max_length=max_length)
@@ -86,9 +85,8 @@ def batches(
         }
         about = "first row of the first batch; its labels are shifted by one"
     else:
-        raise InputError(
-            data, f"holds {dataset.kind} data; only text and sentence pairs can be cut into batches"
-        )
+        problem = f"holds {dataset.kind} data; only text and sentence pairs can be cut into batches"
+        raise InputError(data, problem)
     report_skipped(dataset)
     values = {"data": dataset.name, "split": split, "tokenizer": tokens, **values}
     shown = dict(values)
@@ -134,17 +132,12 @@ def _codec(
     tokens: str,
     min_freq: int | None,
     reserved: tuple[str, ...],
-    side: str | None = None,
+    side: Any = None,
 ) -> Codec:
     from throughtime.text.codec import Codec
 
-    return Codec.build(
-        dataset.texts(split, side),
-        tokens,
-        min_freq=min_freq or 1,
-        reserved=reserved,
-        normaliser=dataset.normaliser_for(tokens),
-    )
+    normaliser, texts = dataset.normaliser_for(tokens), dataset.texts(split, side)
+    return Codec.build(texts, tokens, min_freq=min_freq or 1, reserved=reserved, normaliser=normaliser)
 
 
 def _pad(codec: Codec) -> int:

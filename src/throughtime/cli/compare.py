@@ -105,11 +105,9 @@ def load_translators(runs: list[Path], device: str) -> list[Any]:
     models = [load_model(run, device, "translate") for run in runs]
     for run, model in zip(runs, models, strict=True):
         if model.config.data_options != models[0].config.data_options:
-            raise InputError(
-                str(run),
-                f"translates {model.direction or 'in another direction'}, but the first run "
-                f"{models[0].direction}; compare models of one direction",
-            )
+            problem = f"translates {model.direction or 'in another direction'}"
+            problem += f", but the first run {models[0].direction}; compare models of one direction"
+            raise InputError(str(run), problem)
     return models
 
 

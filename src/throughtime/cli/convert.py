@@ -128,14 +128,7 @@ def _outcome(
         say(bad.report())
     if filters.active:
         say(filters.report())
-    values = {
-        "out": str(out),
-        "kind": kind,
-        "columns": columns,
-        "written": written,
-        "skipped": bad.count,
-        "skipped_reasons": dict(bad.reasons),
-        "dropped": filters.num_dropped,
-        "dropped_reasons": dict(filters.counts),
-    }
+    values = {"out": str(out), "kind": kind, "columns": columns, "written": written}
+    values |= {"skipped": bad.count, "skipped_reasons": dict(bad.reasons)}
+    values |= {"dropped": filters.num_dropped, "dropped_reasons": dict(filters.counts)}
     return Outcome(values, [f"wrote {format_count(written, 'record')} ({', '.join(columns)}) to {out}"])

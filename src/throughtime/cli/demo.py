@@ -10,7 +10,7 @@ from throughtime.cli.output import Outcome, as_command, build_table, say, sugges
 from throughtime.errors import ThroughtimeError
 
 if TYPE_CHECKING:
-    from throughtime.results import Alignment, Translation
+    from throughtime.results import Alignment
 
 SETTINGS: dict[str, Any] = {
     "data": "embedded/en-fr",
@@ -73,17 +73,13 @@ def run_demo(out: Path, settings: dict[str, Any]) -> Outcome:
     say("Translating the test sentences, none of which it was trained on ...")
     measured = model.evaluate(split="test").values
     translated = model.translate(NEW, align=True)
-    values = {
-        "run": str(run),
-        "data": settings["data"],
-        **measured,
-        "translations": [
-            {"source": source, "text": translation.text, "score": translation.score}
-            for source, translation in zip(NEW, translated, strict=True)
-        ],
-        "plot": draw_attention(translated[0].alignment, picture),
-    }
-    return Outcome(values, render(values, translated))
+    written = [
+        {"source": source, "text": translation.text, "score": translation.score}
+        for source, translation in zip(NEW, translated, strict=True)
+    ]
+    plot = draw_attention(translated[0].alignment, picture)
+    values = {"run": str(run), "data": settings["data"], **measured, "translations": written, "plot": plot}
+    return Outcome(values, render(values))
 
 
 def draw_attention(alignment: Alignment | None, path: Path) -> str | None:
@@ -100,11 +96,11 @@ def draw_attention(alignment: Alignment | None, path: Path) -> str | None:
         return None
 
 
-def render(values: dict[str, Any], translated: list[Translation]) -> list[Any]:
+def render(values: dict[str, Any]) -> list[Any]:
     """The summary that the demo prints."""
     from rich.rule import Rule
 
-    rows = [(source, translation.text) for source, translation in zip(NEW, translated, strict=True)]
+    rows = [(row["source"], row["text"]) for row in values["translations"]]
     table = build_table("English, never seen in training", "French, as the model writes it", rows=rows)
     drawing = values["plot"]
     picture_note = f"The attention of the first translation is drawn in {drawing}.\n" if drawing else ""

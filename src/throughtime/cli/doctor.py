@@ -50,16 +50,13 @@ def doctor(measure: Measure = False) -> Outcome:
     if calls:
         # A call without a backward pass is compared as replayed only.
         ways = list(dict.fromkeys(way for row in calls for way in row["times"]))
-        rows = [
-            (
-                row["shape"],
-                *(f"{row['times'][way]:,.0f}" if way in row["times"] else "" for way in ways),
-                " / ".join(dict.fromkeys((row["auto"]["called"], row["auto"]["recorded"]))),
-            )
-            for row in calls
-        ]
         headings = [way.replace(", ", ",\n") for way in ways]
-        shown += ["", build_table("microseconds", *headings, "auto", rows=rows, **BOLD)]
+        table = build_table("microseconds", *headings, "auto", **BOLD)
+        for row in calls:
+            times = (f"{row['times'][way]:,.0f}" if way in row["times"] else "" for way in ways)
+            auto = " / ".join(dict.fromkeys((row["auto"]["called"], row["auto"]["recorded"])))
+            table.add_row(row["shape"], *times, auto)
+        shown += ["", table]
     return Outcome({**machine, "cells": cells, "calls": calls}, shown)
 
 
@@ -132,12 +129,7 @@ def _cells() -> list[dict[str, Any]]:
         with torch.no_grad():
             backends["inference"] = choose_backend(cell, x, None, None).name
             backends["inference, ragged"] = choose_backend(cell, x, lengths, None).name
-        refusals = {other: backend.refuses(cell, x, None, None) for other, backend in BACKENDS.items()}
-        rows.append(
-            {
-                "cell": name,
-                "backends": backends,
-                "refusals": {other: reason for other, reason in refusals.items() if reason is not None},
-            }
-        )
+        answers = {other: backend.refuses(cell, x, None, None) for other, backend in BACKENDS.items()}
+        refusals = {other: reason for other, reason in answers.items() if reason is not None}
+        rows.append({"cell": name, "backends": backends, "refusals": refusals})
     return rows

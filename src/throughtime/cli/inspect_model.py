@@ -139,10 +139,8 @@ def inspect_model(
     model = load_model(run, device)
     _check_view(run, model, chosen)
     if sentence is None:
-        raise InputError(
-            str(run),
-            f'give a sentence, as in `throughtime inspect {quote(str(run))} "a sentence" --{chosen[0]}`',
-        )
+        example = f'throughtime inspect {quote(str(run))} "a sentence" --{chosen[0]}'
+        raise InputError(str(run), f"give a sentence, as in `{example}`")
     draw = partial(draw_figure, options["plot"])
     try:
         outcome = SHOW[chosen[0]](model, sentence, options, draw)
@@ -190,10 +188,8 @@ def _attention(model: Any, sentence: str, options: ViewOptions, draw: Draw) -> O
     table = build_table("word", "attended to", "weight", **BOLD)
     for word, row in zip(alignment.target, alignment.weights, strict=True):
         looks = sorted(zip(row, alignment.source, strict=True), reverse=True)[:3]
-        shown = [(weight, source) for weight, source in looks if weight >= 0.05]
-        table.add_row(
-            word, ", ".join(source for _, source in shown), ", ".join(f"{weight:.2f}" for weight, _ in shown)
-        )
+        shown = [(source, f"{weight:.2f}") for weight, source in looks if weight >= 0.05]
+        table.add_row(word, *(", ".join(column) for column in zip(*shown, strict=True)))
     return Outcome(best.to_dict(), [best.text, "", table])
 
 
@@ -213,25 +209,15 @@ def _render_tree(tree: BeamTree) -> list[RenderableType]:
     table = build_table("step", "kept", "cut", **BOLD)
     for step in range(1, tree.steps + 1):
         nodes = [node for node in tree.nodes if node.step == step]
-        cells = []
-        for wanted in (("kept", "ended"), ("cut",)):
-            shown_nodes = [node for node in nodes if node.status in wanted]
-            cells.append(
-                "  ".join(
-                    f"[bold]*{escape(node.label)}[/bold]" if node.best else escape(node.label)
-                    for node in shown_nodes
-                )
-            )
-        table.add_row(str(step), *cells)
+        cells: dict[bool, list[str]] = {False: [], True: []}
+        for node in nodes:
+            label = f"[bold]*{escape(node.label)}[/bold]" if node.best else escape(node.label)
+            cells[node.status == "cut"].append(label)
+        table.add_row(str(step), *map("  ".join, cells.values()))
     best = tree.results[0]
+    title = f"{escape(best.text)}  (beam of {tree.width}, score {format_signed(best.score)})"
     note = "* marks the way to the best. Why each was kept or cut is in --json and on the page of `serve`."
-    return [
-        f"{escape(best.text)}  (beam of {tree.width}, score {format_signed(best.score)})",
-        "",
-        table,
-        "",
-        note,
-    ]
+    return [title, "", table, "", note]
 
 
 def _searches(model: Any, sentence: str, options: ViewOptions, draw: Draw) -> Outcome:
@@ -293,8 +279,8 @@ def _render_gates(layers: list[LayerGates]) -> Table:
 def _embedding(model: Any, sentence: str, options: ViewOptions, draw: Draw) -> Outcome:
     from throughtime.inspection.embeddings import embedding_map
 
-    k, side = options["neighbours"] or NEIGHBOURS, options["side"]
-    neighbourhood = embedding_map(model, sentence, k=k, side=side)
+    k = options["neighbours"] or NEIGHBOURS
+    neighbourhood = embedding_map(model, sentence, k=k, side=options["side"])
     draw("embedding", neighbourhood)
     rows = [
         (word.token, "  ".join(f"{near.token} {near.similarity:.2f}" for near in word.nearest))
@@ -303,11 +289,5 @@ def _embedding(model: Any, sentence: str, options: ViewOptions, draw: Draw) -> O
     return Outcome(neighbourhood.to_dict(), [build_table("word", "nearest (cosine)", rows=rows, **BOLD)])
 
 
-SHOW = {
-    "attention": _attention,
-    "beam": _beam,
-    "searches": _searches,
-    "gates": _gates,
-    "embedding": _embedding,
-}
+SHOW = dict(zip(VIEWS, (_attention, _beam, _searches, _gates, _embedding), strict=True))
 """How each view is shown."""

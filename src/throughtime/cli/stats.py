@@ -145,14 +145,9 @@ def _values(counted: list[Ngrams], top: int) -> dict[str, Any]:
         row = {name: getattr(grams, name) for name in ("n", "total", "distinct", "possible")}
         row["zipf_exponent"] = None if fit is None else fit.exponent
         rows.append({**row, "top": [[list(gram), number] for gram, number in grams.top(top)]})
-    return {
-        "tokens": unigrams.total,
-        "types": unigrams.distinct,
-        "coverage": {str(size): share for size, share in coverage(unigrams.counts).items()},
-        "entropy_bits": bits(nats),
-        "entropy_nats": nats,
-        "ngrams": rows,
-    }
+    covered = {str(size): share for size, share in coverage(unigrams.counts).items()}
+    values = {"tokens": unigrams.total, "types": unigrams.distinct, "coverage": covered, "ngrams": rows}
+    return values | {"entropy_bits": bits(nats), "entropy_nats": nats}
 
 
 def _render(values: dict[str, Any]) -> list[RenderableType]:
