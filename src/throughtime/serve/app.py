@@ -33,13 +33,7 @@ from throughtime.tasks import TASKS
 from throughtime.version import __version__
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"description": "Bad request; the error says what is wrong"},
-    401: {"description": "The API key is missing or wrong (under /v1)"},
-    403: {"description": "The API key is missing or wrong"},
-    404: {"description": "No such model"},
-    413: {"description": "The request is too large"},
-    "4XX": {"description": "Another error of the request"},  # without it FastAPI adds 422, which never comes
-    429: {"description": "Too many requests; see Retry-After"},
+    "4XX": {"description": "The request is refused; the error says why, and Retry-After when to try again"},
     503: {"description": "Too many requests are waiting; see Retry-After"},
     504: {"description": "Not finished in time"},
 }

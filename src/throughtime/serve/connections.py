@@ -12,9 +12,8 @@ from typing import Any
 
 import h11
 
-from throughtime.serve.logs import Repeated
-from throughtime.serve.metrics import REASONS, ServerMetrics
 from throughtime.serve.middleware import Rates
+from throughtime.serve.observing import REASONS, Repeated, ServerMetrics
 from throughtime.serve.origins import address_group, write_refusal
 from throughtime.serve.requests import Options
 from throughtime.serve.turns import TurnProtocol, Turns
@@ -72,7 +71,6 @@ class Connections:
         self.options, self.metrics, self.rates, self.warn = options, metrics, rates, Repeated()
         self.turns = Turns()
         self._slots: dict[Slot, None] = {}
-        self._groups: dict[str, dict[Slot, None]] = {}
         metrics.connections.set_function(lambda: len(self._slots))
 
     async def accept(
@@ -100,25 +98,18 @@ class Connections:
 
     def admit(self, group: str) -> Slot | None:
         """Return a slot for a new connection, or None if all others are busy."""
-        own = self._groups.setdefault(group, {})
-        few = not group or len(own) < self.options.max_connections_per_client or self._make_room(own)
-        # Made anew: the last of a group takes the group along.
+        own = [slot for slot in self._slots if slot.group == group] if group else []
+        few = len(own) < self.options.max_connections_per_client or self._make_room(own)
         if few and (len(self._slots) < self.options.max_connections or self._make_room(self._slots)):
             slot = Slot(group)
-            self._slots[slot] = self._groups.setdefault(group, {})[slot] = None
+            self._slots[slot] = None
             return slot
-        if not own:
-            self._groups.pop(group, None)
         self.metrics.refusals.labels("connections").inc()
         return None
 
     def release(self, slot: Slot) -> None:
         """Forget a connection that is closed."""
         self._slots.pop(slot, None)
-        own = self._groups.get(slot.group, {})
-        own.pop(slot, None)
-        if not own:
-            self._groups.pop(slot.group, None)
 
     def close_opening(self) -> None:
         """Close connections whose TLS handshake is not complete."""
@@ -127,8 +118,7 @@ class Connections:
                 slot.close()
 
     def _make_room(self, slots: Collection[Slot]) -> bool:
-        candidates = (slot for phases in FIRST_TO_GO for slot in slots if slot.phase in phases)
-        oldest = next(candidates, None)
+        oldest = next((slot for phases in FIRST_TO_GO for slot in slots if slot.phase in phases), None)
         if oldest is None:
             return False
         self.release(oldest)

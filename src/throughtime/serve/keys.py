@@ -11,7 +11,7 @@ from pathlib import Path
 
 from throughtime.errors import InputError
 from throughtime.files import check_plain
-from throughtime.serve.logs import LOGGER
+from throughtime.serve.observing import LOGGER
 
 ONLY = "api-key"
 """The name of the key that has no other."""

@@ -11,8 +11,7 @@ from typing import TextIO
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from throughtime.serve.logs import REQUEST, request_id, write_request
-from throughtime.serve.metrics import REASONS, ServerMetrics
+from throughtime.serve.observing import REASONS, REQUEST, ServerMetrics, request_id, write_request
 from throughtime.serve.origins import address_group, make_safe
 from throughtime.serve.requests import CLIENT_LEFT, Options, refusal
 

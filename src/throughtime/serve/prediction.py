@@ -157,9 +157,8 @@ async def compose(request: Request) -> Response:
         return composer.compose(given, **options)
 
     answers = await service.compute(request, served, batch_key("compose", options), compute, conditions)
-    results = [
-        {"condition": condition, **one.to_dict()} for condition, one in zip(conditions, answers, strict=True)
-    ]
+    pairs = zip(conditions, answers, strict=True)
+    results = [{"condition": condition, **one.to_dict()} for condition, one in pairs]
     return await answer(request, {"model": served.name, "results": results})
 
 
@@ -215,15 +214,12 @@ async def infill(
         answers: list[dict[str, Any]] = []
         written = read = 0
         for text in texts:
-            own = [
-                filling for _ in gaps for best in (next(fillings),) for filling in (best, *best.alternatives)
-            ]
+            bests = [next(fillings) for _ in gaps]
+            own = [filling for best in bests for filling in (best, *best.alternatives)]
             own.sort(key=lambda one: -math.log(max(one.probability, 1e-300)) / len(one.tokens))
             for one in own[:choices]:
-                filled = between(text, suffix, one.text)
-                answers.append(
-                    {"index": len(answers), "text": filled, "logprobs": None, "finish_reason": "stop"}
-                )
+                choice = {"index": len(answers), "text": between(text, suffix, one.text)}
+                answers.append({**choice, "logprobs": None, "finish_reason": "stop"})
                 written += len(one.tokens)
             read += len(encode(text)) + len(encode(suffix))
         usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}

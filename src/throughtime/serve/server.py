@@ -19,8 +19,8 @@ from fastapi import FastAPI
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.files import check_plain
 from throughtime.serve.connections import Connection, Connections, Slot
-from throughtime.serve.logs import log_config
 from throughtime.serve.middleware import Ending
+from throughtime.serve.observing import log_config
 from throughtime.serve.service import Service
 
 BACKLOG = 512

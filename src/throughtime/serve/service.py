@@ -19,9 +19,9 @@ from throughtime.interrupt import interruptible
 from throughtime.layers.devices import trim_memory
 from throughtime.serve.batching import Batcher, Compute, Worker, as_failure
 from throughtime.serve.keys import Keys
-from throughtime.serve.metrics import ServerMetrics
 from throughtime.serve.middleware import Ending, Rates
 from throughtime.serve.models import Models, Served
+from throughtime.serve.observing import ServerMetrics
 from throughtime.serve.requests import (
     CLIENT_LEFT,
     Options,

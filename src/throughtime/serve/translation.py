@@ -145,16 +145,10 @@ async def settings(request: Request) -> dict[str, Any]:
         for one in service.models.find_by_ability("translate")[:1]
         for side, code in (("source", one.source), ("target", one.target))
     }
-    return {
-        "apiKeys": service.keys.required,
-        "keyRequired": service.keys.required,
-        "charLimit": service.options.max_characters,
-        "frontendTimeout": 500,
-        "language": language,
-        "suggestions": False,
-        "filesTranslation": False,
-        "supportedFilesFormat": [],
-    }
+    keys = {"apiKeys": service.keys.required, "keyRequired": service.keys.required}
+    limits = {"charLimit": service.options.max_characters, "frontendTimeout": 500}
+    lacking = {"suggestions": False, "filesTranslation": False, "supportedFilesFormat": []}
+    return {**keys, **limits, "language": language, **lacking}
 
 
 def _best_guess(service: Service, text: str) -> Guess:
