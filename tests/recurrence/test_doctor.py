@@ -9,7 +9,7 @@ import torch
 from tests.refusals import refuses
 
 from throughtime.cells import CELLS
-from throughtime.cli.doctor import _cpu_flags, _measure, doctor
+from throughtime.cli.doctor import _measure, doctor
 from throughtime.errors import ThroughtimeError
 from throughtime.recurrence import BACKENDS, scan
 
@@ -48,13 +48,6 @@ def test_people_read_a_table(capsys):
     out = capsys.readouterr().out
     assert "lstm-coupled" in out
     assert "no kernel for this cell" in " ".join(out.split())
-
-
-def test_the_processor_s_flags_are_read(tmp_path):
-    info = tmp_path / "cpuinfo"
-    info.write_text("flags : fpu avx2 avx512_bf16\n")
-    assert _cpu_flags(info) == ["avx2", "avx512_bf16"]
-    assert _cpu_flags(tmp_path / "none") == []
 
 
 def test_without_a_gpu_there_is_nothing_to_measure(told):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import platform
-from pathlib import Path
 from typing import Annotated, Any
 
 from throughtime.cli.options import option
 from throughtime.cli.output import BOLD, Outcome, as_command, build_table, say
 
-CPU_FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_int8")
 SIZE, STEPS, BATCH = 8, 64, 3
 Measure = Annotated[
     bool, option("Measure the GPUs again; backend `auto` chooses by the result.", "--measure")
@@ -92,18 +90,9 @@ def _machine() -> dict[str, Any]:
         "system": platform.platform(terse=True),
         "threads": torch.get_num_threads(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        "cpu_flags": _cpu_flags(),
         "onednn": torch.backends.mkldnn.is_available(),
         "gpu": gpus or "none",
     }
-
-
-def _cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> list[str]:
-    """The instruction sets that matter here and that the processor has; none if they cannot be read."""
-    if not cpuinfo.exists():
-        return []
-    words = set(cpuinfo.read_text(encoding="utf-8", errors="replace").split())
-    return [flag for flag in CPU_FLAGS if flag in words]
 
 
 def _cells() -> list[dict[str, Any]]:
