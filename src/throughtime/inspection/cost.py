@@ -148,12 +148,12 @@ def measure_layers(
         for weights, layer in layers.values():
             _time_training(weights, layer, lengths[0], width)
         for n in lengths:
-            times: dict[str, list[float]] = {name: [] for name in layers}
-            for _ in range(repetitions):
-                for name, (weights, layer) in layers.items():
-                    times[name].append(_time_training(weights, layer, n, width))
+            turns = [
+                {name: _time_training(*pair, n, width) for name, pair in layers.items()}
+                for _ in range(repetitions)
+            ]
             for name, (_, layer) in layers.items():
-                seconds[name].append(min(times[name]))
+                seconds[name].append(min(turn[name] for turn in turns))
                 memory[name].append(count_kept_bytes(layer, n, width))
     return {
         name: LayerCost(

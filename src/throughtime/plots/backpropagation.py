@@ -143,9 +143,8 @@ def _segments(axes: Any, text: str, cuts: Mapping[str, Sequence[int]]) -> None:
                 column + 0.5, row, character, family="monospace", fontsize=9.5, ha="center",
                 va="center_baseline",
             )  # fmt: skip
-    axes.set(xlim=(0, len(text)), ylim=(len(cuts) - 0.35, -0.55))
+    axes.set(xlim=(0, len(text)), ylim=(len(cuts) - 0.35, -0.55), xticks=[])
     axes.set_yticks(range(len(cuts)), cuts, fontsize=9.5)
-    axes.set_xticks([])
     axes.tick_params(length=0)
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
@@ -188,8 +187,7 @@ def complexity(
                 grows = f"{name}, $n^{{{measured[f'{kind}_exponent']:.1f}}}$"
                 axes.plot(lengths, measured[kind], "o-", color=colour, markersize=4, label=grows)
             axes.set_xscale("log", base=2)
-            axes.set_yscale("log")
-            axes.set_xticks(lengths[::2])
+            axes.set(yscale="log", xticks=lengths[::2])
             axes.xaxis.set_major_formatter("{x:,.0f}")
             axes.yaxis.set_major_formatter("{x:,g}")
             axes.set(xlabel="length n of the sequence", title=label)

@@ -28,17 +28,15 @@ def beam(tree: BeamTree, *, path: Path | str | None = None) -> Figure:
         axes = drawing.subplots()
         for number, node in enumerate(tree.nodes):
             _draw_node(axes, tree.nodes, rows, number, node)
-        axes.set(xlim=(-0.3, tree.steps + 0.6), ylim=(deepest + 0.7, -0.7))
-        axes.set_xticks(range(1, tree.steps + 1))
+        limits = {"xlim": (-0.3, tree.steps + 0.6), "ylim": (deepest + 0.7, -0.7)}
+        axes.set(xticks=range(1, tree.steps + 1), yticks=[], **limits)
         axes.set_xlabel("step; below each token, ln P of the hypothesis")
-        axes.set_yticks([])
         axes.grid(visible=False)
         axes.spines[["left", "bottom"]].set_visible(False)
         axes.tick_params(length=0)
         best = tree.results[0]
-        axes.set_title(
-            f"{best.text}   (beam of {tree.width}, score {format_signed(best.score)})", fontsize=11
-        )
+        score = f"score {format_signed(best.score)}"
+        axes.set_title(f"{best.text}   (beam of {tree.width}, {score})", fontsize=11)
         _beam_legend(axes)
     return drawing
 

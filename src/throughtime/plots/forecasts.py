@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.errors import InputError
-from throughtime.plots.series import date_axis
+from throughtime.plots.series import date_axis, describe_omitted
 from throughtime.plots.style import COLOURS, INK, figure
 from throughtime.runtime.forecast import ends
 
@@ -80,7 +80,7 @@ def forecast(
             axes.plot(ds, answer.mean, color=COLOURS[0], label="forecast", marker=_marker(answer.mean))
             axes.set_title(answer.unique_id)
             _axes(axes, ds, () if panel is None else panel.target_names, len(shown))
-        _legend(drawing, _describe_omitted(len(shown), len(chosen)))
+        _legend(drawing, describe_omitted(len(shown), len(chosen)))
     return drawing
 
 
@@ -126,16 +126,15 @@ def backtest(
     with figure(*_size(len(shown), wide=True), path=path) as drawing:
         for number, (axes, series) in enumerate(zip(_grid(drawing, len(shown)), shown, strict=True)):
             first = max(0, len(series) - max(cuts[window] for window in apart) - _TAIL_AT_LEAST)
-            axes.plot(
-                series.ds[first:], series.y[first:], color=INK, linewidth=1.1, label="observed", zorder=3
-            )
+            look = {"color": INK, "linewidth": 1.1, "zorder": 3}
+            axes.plot(series.ds[first:], series.y[first:], label="observed", **look)
             for window in apart:
                 _draw_window(axes, series, windows, (window, number), cuts[window], levels)
             axes.set_title(series.unique_id)
             axes.grid(visible=False, axis="x")
             axes.margins(x=0.01)
             _axes(axes, series.ds, panel.target_names, len(shown))
-        _legend(drawing, _describe_omitted(len(shown), len(panel.series)))
+        _legend(drawing, describe_omitted(len(shown), len(panel.series)))
     return drawing
 
 
@@ -171,13 +170,13 @@ def forecast_error(
 ) -> Figure:
     """Draw errors by model name against the step ahead, 1, 2, ...; the first is highlighted."""
     with figure(7.0, 4.2, path=path) as drawing:
-        axes: Any = drawing.add_subplot(xlabel="steps ahead", ylabel=measure)
+        title = f"{measure} against steps ahead"
+        axes: Any = drawing.add_subplot(xlabel="steps ahead", ylabel=measure, title=title)
         for number, (name, values) in enumerate(errors.items()):
             ahead = range(1, len(values) + 1)
             axes.plot(ahead, values, label=name, marker=_marker(values, 24), **_line(number))
         axes.locator_params(axis="x", integer=True)
         axes.set_ylim(bottom=0)
-        axes.set_title(f"{measure} against steps ahead")
         _legend(drawing, None)
     return drawing
 
@@ -246,10 +245,6 @@ def _legend(drawing: Any, title: str | None) -> None:
     order = sorted(labels, key=lambda label: label.endswith("%"))  # lines first, then shades
     handles = [labels[label] for label in order]
     drawing.legend(handles, order, loc="outside upper right", ncols=len(order), title=title)
-
-
-def _describe_omitted(shown: int, count: int) -> str | None:
-    return f"{shown} of {count:,} series" if shown < count else None
 
 
 def _marker(values: Sequence[float] | Array, most: int = 2) -> str:

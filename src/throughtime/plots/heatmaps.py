@@ -70,9 +70,8 @@ def _weights(answer: Translation | Alignment | Weights) -> Weights:
     if isinstance(answer, tuple):
         return answer
     if isinstance(answer, list):
-        raise InputError(
-            "answer", "is a list, expected one translation, such as the first of these, answers[0]"
-        )
+        problem = "is a list, expected one translation, such as the first of these, answers[0]"
+        raise InputError("answer", problem)
     alignment: Any = getattr(answer, "alignment", answer)
     if alignment is None:
         raise InputError("answer", "has no attention weights; translate with align=True")

@@ -45,7 +45,6 @@ def learning_curve(
     """
     epochs = _epochs(lines)
     train, valid = _build_training_curve(lines, measure, epochs), _curve(lines, "valid", measure, epochs)
-    best = None
     trained_by = None if len(train[0]) else _choose_training_measure(lines)
     panels = {name: _curve(lines, "train", name, epochs) for name in _PANELS}
     panels = {name: curve for name, curve in panels.items() if name == "lr" or len(curve[0])}
@@ -54,16 +53,14 @@ def learning_curve(
         axes, *others = drawing.subplots(len(heights), sharex=True, height_ratios=heights)
         between, below = others[: -len(panels)], others[-len(panels) :]
         _curves(axes, train, valid, measure, better)
+        best = None
         if len(valid[0]):
             best = int(valid[1].argmin() if better == "less" else valid[1].argmax())
             _mark_best(axes, *valid, best)
         axes.set_title(_title(valid, measure, best))
         if trained_by is not None:
-            both = (
-                _build_training_curve(lines, trained_by, epochs),
-                _curve(lines, "valid", trained_by, epochs),
-            )
-            _curves(between[0], *both, trained_by, "less")
+            trained = _build_training_curve(lines, trained_by, epochs)
+            _curves(between[0], trained, _curve(lines, "valid", trained_by, epochs), trained_by, "less")
         for panel, (name, curve) in zip(below, panels.items(), strict=True):
             _panel(panel, name, curve)
         below[-1].set_xlabel("epoch")
@@ -143,9 +140,8 @@ def _epochs(lines: Sequence[Mapping[str, Any]]) -> Curve:
 
 def _curve(lines: Sequence[Mapping[str, Any]], kind: str, name: str, epochs: Curve) -> Curve:
     """The epochs and values of a measure in one kind of record, without values that are null."""
-    points = [
-        (line["step"], line[name]) for line in lines if line["kind"] == kind and line.get(name) is not None
-    ]
+    known = [line for line in lines if line["kind"] == kind and line.get(name) is not None]
+    points = [(line["step"], line[name]) for line in known]
     steps, values = np.array(points, dtype=np.float64).reshape(-1, 2).T
     return np.interp(steps, *epochs), values
 

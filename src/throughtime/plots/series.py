@@ -28,6 +28,11 @@ def date_axis(axes: Any, max_dates: int) -> None:
     axes.xaxis.set_major_formatter(known.AutoDateFormatter(locator))
 
 
+def describe_omitted(shown: int, count: int) -> str | None:
+    """The title of a legend that says how many of the series are drawn, unless all are."""
+    return f"{shown} of {count:,} series" if shown < count else None
+
+
 _GREY = "#999999"
 
 
@@ -46,8 +51,7 @@ def drift(values: ArrayLike, drift: Drift, *, path: Path | str | None = None) ->
             level.fill_between(span, low, high, color=COLOURS[5], alpha=0.35, linewidth=0, label=names[1])
             level.hlines(segment.mean, *span, color=COLOURS[0], linewidth=2.5, label=names[0])
             memory.hlines(segment.autocorrelation, *span, color=COLOURS[1], linewidth=2.5)
-        level.set_title(_verdict(drift))
-        level.set_ylabel("value")
+        level.set(title=_verdict(drift), ylabel="value")
         level.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, -0.17), fontsize=10)
         memory.axhline(0, color=INK, linewidth=0.8)
         memory.set(ylim=(-1.05, 1.05), xlabel="step", ylabel="lag-1 auto-\ncorrelation")
@@ -89,9 +93,7 @@ def k_steps(answer: KSteps, *, trained: bool = True, path: Path | str | None = N
             else:
                 axes.set_xlabel("row")
         handles, labels = panels[0][0].get_legend_handles_labels()
-        left_out = (
-            f"{len(shown)} of {len(answer.series):,} series" if len(answer.series) > len(shown) else None
-        )
+        left_out = describe_omitted(len(shown), len(answer.series))
         drawing.legend(handles, labels, loc="outside upper right", ncols=len(labels), title=left_out)
     return drawing
 

@@ -80,18 +80,16 @@ def embedding(word_map: EmbeddingMap, *, path: Path | str | None = None) -> Figu
                 axes.plot([point.x, other.x], [point.y, other.y], color=FAINT, linewidth=0.9, zorder=1)
         for point, offset in zip(word_map.points, _offsets(word_map.points), strict=True):
             colour, asked = COLOURS[1] if point.asked else COLOURS[0], point.asked
-            axes.plot(
-                point.x, point.y, color=colour, marker="D" if asked else "o", markersize=6 if asked else 4
-            )
+            look = {"marker": "D", "markersize": 6} if asked else {"marker": "o", "markersize": 4}
+            axes.plot(point.x, point.y, color=colour, **look)
             axes.annotate(
                 point.token, (point.x, point.y), xytext=offset, textcoords="offset points", va="center",
                 fontsize=_LARGE if asked else _SMALL, color=colour if asked else INK,
                 fontweight="bold" if asked else "normal", ha="left" if offset[0] > 0 else "right",
             )  # fmt: skip
         axes.set_title("What the model finds alike: words of the sentence (◆) and their neighbours (●)")
-        axes.set_xlabel(f"the two directions of most variance, {word_map.explained:.0%} of it")
-        axes.set_xticks([])
-        axes.set_yticks([])
+        label = f"the two directions of most variance, {word_map.explained:.0%} of it"
+        axes.set(xlabel=label, xticks=[], yticks=[])
         axes.margins(0.12)
         axes.spines[["left", "bottom"]].set_visible(False)
     return drawing
