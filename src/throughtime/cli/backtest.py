@@ -83,15 +83,9 @@ def backtest(
     name = options["data"] or model.config.data
     shared: dict[str, Any] = {name: options[name] for name in ("h", "season", "intervals")}
     shared["level"] = options["level"] or (80, 95)
+    windowing = {"n_windows": n_windows, **{key: options[key] for key in ("step_size", "earlier_windows")}}
     with progress_bar("windows") as advance:
-        result = model.backtest(
-            panel,
-            n_windows=n_windows,
-            step_size=options["step_size"],
-            earlier_windows=options["earlier_windows"],
-            progress=advance,
-            **shared,
-        )
+        result = model.backtest(panel, progress=advance, **windowing, **shared)
     count = result.rolling.n_windows
     _warn_of_training(result.trained_on, f"{count} windows", TOO_SMALL)
     _warn_of_training(result.earlier_trained_on, "earlier windows, which only set the intervals,", TOO_NARROW)

@@ -57,13 +57,13 @@ def compare(
     dataset = open_like_training(models[0], data, skip_bad=skip_bad)
     pairs = SentencePairs.of(dataset, split)
     report_skipped(dataset)
-    seen = {str(run): model.count_seen(dataset, split) for run, model in zip(runs, models, strict=True)}
     searching = {key: options[key] for key in ("num_beams", "length_penalty", "shortlist")}
-    systems = {}
-    for run, model in zip(runs, models, strict=True):
-        with progress_bar(str(run)) as advance:
+    seen, systems = {}, {}
+    for run, model in zip(map(str, runs), models, strict=True):
+        seen[run] = model.count_seen(dataset, split)
+        with progress_bar(run) as advance:
             answers = model.translate(pairs.sources, progress=advance, **searching)
-        systems[str(run)] = [answer.text for answer in answers]
+        systems[run] = [answer.text for answer in answers]
     measures = paired_bootstrap(
         systems,
         pairs.references,

@@ -64,10 +64,9 @@ def run_demo(out: Path, settings: dict[str, Any]) -> Outcome:
 
     run, picture = out / "en-fr", out / "attention.png"
     check_place(run)
-    if (run / "training.json").exists():
-        say(f"Using the translator in {run}; remove that folder to train it again.")
-    else:
-        say(f"Training a translator on the pairs of {settings['data']}; it takes about two minutes.")
+    training = f"Training a translator on the pairs of {settings['data']}; it takes about two minutes."
+    using = f"Using the translator in {run}; remove that folder to train it again."
+    say(using if (run / "training.json").exists() else training)
     Training("translate", settings, run, resume=run.exists(), say=say).start()
     model = load(run)
     say("Translating the test sentences, none of which it was trained on ...")

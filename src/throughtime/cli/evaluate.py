@@ -106,9 +106,8 @@ def evaluate(
     if plot is not None and asked.keys().isdisjoint({"window", "warm_up"}):
         raise InputError("--plot", "needs --window or --warm-up; give one of them too")
     if read_task_name(run) in ("language", "ngram"):
-        model = load_language_model(
-            run, device, asked.pop("others", None), asked.pop("weights", None), choose=True
-        )
+        others, weights = asked.pop("others", None), asked.pop("weights", None)
+        model = load_language_model(run, device, others, weights, choose=True)
     else:
         if "others" in asked:
             asked["others"] = [load_model(other, device, "translate") for other in asked["others"]]
@@ -120,11 +119,6 @@ def evaluate(
     if plot is not None:
         positions = evaluation.values["by_position"]
         draw_figure(plot, "positions", positions, first=evaluation.values["warm_up"] + 1)
-    values = {
-        "run": str(run),
-        "data": data or model.config.data,
-        "split": split,
-        **evaluation.values,
-        "signature": evaluation.signature,
-    }
+    values = {"run": str(run), "data": data or model.config.data, "split": split, **evaluation.values}
+    values |= {"signature": evaluation.signature}
     return Outcome(values, [Text(evaluation.text), Text(evaluation.signature, "dim")])

@@ -220,14 +220,12 @@ class ClassifyCommand(PredictCommand):
 
         style: dict[str, Any] = {"show_header": False, "title_justify": "left", "padding": (0, 1)}
         for _, text, answer in answers:
-            if typed:
-                rows = [
-                    (label, f"{share:7.2%}", ProgressBar(1.0, share, 30)) for label, share in answer.ranked
-                ]
-                title = Text(one_line(text))
-                stdout().print(build_table("", "", "", rows=rows, title=title, pad_edge=False, **style))
-            else:
+            if not typed:
                 print_text("\t".join(f"{one_line(label)}\t{share:.4f}" for label, share in answer.ranked))
+                continue
+            rows = [(label, f"{share:7.2%}", ProgressBar(1.0, share, 30)) for label, share in answer.ranked]
+            title = Text(one_line(text))
+            stdout().print(build_table("", "", "", rows=rows, title=title, pad_edge=False, **style))
 
 
 class ComposeCommand(PredictCommand):

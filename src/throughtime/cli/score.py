@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
@@ -80,10 +81,8 @@ def score(
             raise InputError("--pairs", "cannot be used together with sentences or --file; choose one")
         if prompt:
             raise InputError("--prompt", "is for language models; --pairs scores translations of a source")
-        refuse(
-            "is for language models, not for --pairs; leave it out",
-            **{"with": mixing["others"], "weights": mixing["weights"]},
-        )
+        problem = "is for language models, not for --pairs; leave it out"
+        refuse(problem, **{"with": mixing["others"], "weights": mixing["weights"]})
         return score_pairs(run, pairs, device, numbers, skip_bad)
     if skip_bad:
         raise InputError("--skip-bad", "goes with --pairs, whose records may be bad; leave it out")
@@ -218,8 +217,6 @@ def draw_legend() -> Text:
     from rich.text import Text
 
     shown = Text("\nbits of surprise: ")
-    least = 0
-    for below, style in SHADES:
+    for (least, _), (below, style) in pairwise([(0, ""), *SHADES]):
         shown.append(f" {least}+ " if below == math.inf else f" {least}-{below} ", style=style).append(" ")
-        least = int(min(below, 16))
     return shown

@@ -149,11 +149,8 @@ def read_given(config: Path | None, words: list[str] | None, named: Mapping[str,
     from throughtime.settings import read_assignments, read_settings
 
     options = {name: value for name, value in named.items() if value is not None}
-    return {
-        **(read_settings(config) if config is not None else {}),
-        **read_assignments(words or []),
-        **options,
-    }
+    settings = {} if config is None else read_settings(config)
+    return {**settings, **read_assignments(words or []), **options}
 
 
 def show_config(task: type[Task], settings: Mapping[str, Any]) -> Outcome:
@@ -164,11 +161,8 @@ def show_config(task: type[Task], settings: Mapping[str, Any]) -> Outcome:
     described = format_settings(kind, settings)
     if not flags.json:
         print(described, end="")
-    defaults = {
-        name: field.get_default(call_default_factory=True)
-        for name, field in kind.model_fields.items()
-        if not field.is_required()
-    }
+    fields = {name: field for name, field in kind.model_fields.items() if not field.is_required()}
+    defaults = {name: field.get_default(call_default_factory=True) for name, field in fields.items()}
     return Outcome({**defaults, **kind.derive_settings(settings), **settings})
 
 
@@ -205,16 +199,12 @@ def run_training(task: type[Task], settings: Mapping[str, Any], arguments: Mappi
     if why is not None:
         done = f"{out} is already trained ({why}); nothing to do.{_longer(why)}"
         return Outcome(training.values, [] if quiet else [done])
-    model, dataset = training.model, training.dataset
-    assert model is not None
-    assert dataset is not None
+    model: Any = training.model
     if not training.first or quiet:
         return Outcome(training.values)
-    run = str(out)
-    lines = [model.summary(training.values), f"Saved in {run}. Continue with:"]
-    return Outcome(
-        training.values, ["\n".join([*lines, *suggested_commands(model.suggestions(dataset), run)])]
-    )
+    hints = suggested_commands(model.suggestions(training.dataset), str(out))
+    lines = [model.summary(training.values), f"Saved in {out}. Continue with:", *hints]
+    return Outcome(training.values, ["\n".join(lines)])
 
 
 def find_rate(training: Training, out: Path | None) -> Outcome:

@@ -70,16 +70,11 @@ def translate(
     translator = combine_translators(models)
     arguments = search_arguments(options)
 
+    arguments |= {"num_return_sequences": num_return_sequences, "max_length": max_length}
+    arguments |= {"copy_unknown": copy_unknown, "align": flags.json}
+
     def predict(texts: list[str], progress: Progress | None) -> list[Translation]:
-        answers = translator.translate(
-            texts,
-            num_return_sequences=num_return_sequences,
-            max_length=max_length,
-            copy_unknown=copy_unknown,
-            align=flags.json,
-            progress=progress,
-            **arguments,
-        )
+        answers = translator.translate(texts, progress=progress, **arguments)
         warn(_language_warning(texts, models[0].config))
         return answers
 
