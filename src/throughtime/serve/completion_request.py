@@ -61,11 +61,9 @@ class CompletionRequest(SearchRequest):
     @property
     def prompts(self) -> list[str | list[int]]:
         """The prompts, one or several."""
-        if isinstance(self.prompt, str):
-            return [self.prompt]
-        if isinstance(self.prompt[0], int):
-            return [self.prompt]
-        return list(self.prompt)
+        alone = isinstance(self.prompt, str) or isinstance(self.prompt[0], int)
+        prompts: Any = [self.prompt] if alone else self.prompt
+        return list(prompts)
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -87,9 +85,8 @@ class CompletionRequest(SearchRequest):
         """What it asks for; an echoed prompt is answered with each of its texts."""
         read, longest = sum(map(len, self.prompts)), max(map(len, self.prompts))
         if self.search is not None:
-            rows = count_hypotheses(
-                self.search_options(num_beams=self.num_beams, num_return_sequences=self.choices)
-            )
+            options = self.search_options(num_beams=self.num_beams, num_return_sequences=self.choices)
+            rows = count_hypotheses(options)
             return Cost.of_writing(read, len(self.prompts), self.tokens, rows)
         texts, echoed = len(self.prompts) * self.choices, longest if self.echo else 0
         steps = Cost.of_writing(read, texts, self.tokens).steps

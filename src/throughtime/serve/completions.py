@@ -92,12 +92,12 @@ class Completion:
         prompt_scores: list[list[float]] = [[]] * len(self.prompts)
         if self.asked.echo and self.asked.logprobs is not None:
             score = self.served.model.model.log_probs
+
+            def compute(prompts: list[list[int]]) -> list[list[float]]:
+                return [one.tolist() for one in score(prompts)]
+
             prompt_scores = await self.service.compute(
-                self.request,
-                self.served,
-                "score",
-                lambda items: [one.tolist() for one in score(items)],
-                self.prompts,
+                self.request, self.served, "score", compute, self.prompts
             )
         return await self.service.run_aside(self.request, partial(self._answer, prompt_scores))
 
@@ -115,12 +115,9 @@ class Completion:
     async def search(self) -> dict[str, Any]:
         """Return the whole answer, found by the strategy that `search` names."""
         asked, model = self.asked, self.served.model
-        given = asked.model_dump(
-            include={"temperature", "top_k", "top_p", "seed", "num_beams", "length_penalty"}
-        )
-        options = asked.search_options(
-            **given, num_return_sequences=asked.choices, max_new_tokens=asked.tokens
-        )
+        names = {"temperature", "top_k", "top_p", "seed", "num_beams", "length_penalty"}
+        limits = {"num_return_sequences": asked.choices, "max_new_tokens": asked.tokens}
+        options = asked.search_options(**asked.model_dump(include=names), **limits)
 
         def compute(prompts: list[list[int]]) -> list[list[Finished]]:
             results: list[list[Finished]] = model.write(prompts, model.strategy(**options), asked.tokens)

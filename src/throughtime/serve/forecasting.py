@@ -97,11 +97,9 @@ def _choose_forecaster(served: Served, levels: Sequence[float]) -> ForecastModel
     if not levels or served.model.has_own_intervals:
         return forecaster
     if served.intervals is None:
-        raise RefusalError(
-            400,
-            f"level needs intervals, which {served.name} does not have: measure them with `throughtime "
-            "backtest RUN --save-intervals`, and start the server again",
-        )
+        problem = f"level needs intervals, which {served.name} does not have"
+        cure = "measure them with `throughtime backtest RUN --save-intervals`, and start the server again"
+        raise RefusalError(400, f"{problem}: {cure}")
     return Conformal(forecaster, served.intervals)
 
 
@@ -125,13 +123,10 @@ def _values(one: Forecast, levels: Sequence[float]) -> dict[str, Any]:
     """Return a forecast for JSON, with quantiles as the ends of intervals."""
     check_interrupt()
     values = one.to_dict()
-    quantiles = {f"{level:g}": [values["quantiles"][end] for end in ends(level)] for level in levels}
-    return {
-        "unique_id": values["unique_id"],
-        "ds": values["ds"] or [],
-        "mean": values["mean"],
-        "intervals": {level: {"lo": low, "hi": high} for level, (low, high) in quantiles.items()},
-    }
+    bounds = {f"{level:g}": [values["quantiles"][end] for end in ends(level)] for level in levels}
+    intervals = {level: {"lo": low, "hi": high} for level, (low, high) in bounds.items()}
+    ds, mean = values["ds"] or [], values["mean"]
+    return {"unique_id": values["unique_id"], "ds": ds, "mean": mean, "intervals": intervals}
 
 
 def _series(request: SeriesRequest, form: DateForm) -> Series:
@@ -145,9 +140,8 @@ def _series(request: SeriesRequest, form: DateForm) -> Series:
     ds = _times(request.unique_id, request.ds, form)
     order = np.argsort(ds, kind="stable")
     if len(np.unique(ds)) < len(ds):
-        raise RefusalError(
-            400, f"series {request.unique_id!r} has a time twice; keep one value for each time"
-        )
+        problem = f"series {request.unique_id!r} has a time twice; keep one value for each time"
+        raise RefusalError(400, problem)
     return Series.of(request.unique_id, y[order], ds[order])
 
 

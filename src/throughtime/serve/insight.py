@@ -127,9 +127,8 @@ async def gates(request: Request) -> Response:
     def look(model: Any, text: str) -> dict[str, Any]:
         layers = unit_gates(model, text)
         if asked.layer >= len(layers):
-            raise RefusalError(
-                400, f"layer is {asked.layer}, but the model has {len(layers)} layers, counted from 0"
-            )
+            problem = f"layer is {asked.layer}, but the model has {len(layers)} layers, counted from 0"
+            raise RefusalError(400, problem)
         names = [{"name": layer.name, "cell": layer.cell, "units": len(layer.order)} for layer in layers]
         return {"layers": names, "layer": asked.layer, **layers[asked.layer].to_dict(asked.units)}
 

@@ -98,8 +98,7 @@ def read_keys(path: Path) -> dict[str, bytes]:
         if name in keys or name == ONLY:
             raise InputError(str(path), f"has the name {name} a second time; choose another", line=number)
         if digest(key.encode()) in keys.values():
-            raise InputError(
-                str(path), f"gives {name} a key that another name has; choose another", line=number
-            )
+            problem = f"gives {name} a key that another name has; choose another"
+            raise InputError(str(path), problem, line=number)
         keys[name] = digest(key.encode())
     return keys

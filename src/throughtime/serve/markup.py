@@ -59,12 +59,8 @@ def _whole_pages(parsed: Sequence[HtmlPage], translations: Mapping[int, list[Lin
         # A sentence with fewer alternatives uses its last.
         versions = [[(one, own[min(rank, len(own) - 1)]) for one, own in pairs] for rank in range(ranks)]
         check_interrupt()
-        whole.append(
-            [
-                page.replace_segments([one.render_translation(*best) for one, best in version])
-                for version in versions
-            ]
-        )
+        rendered = ([one.render_translation(*best) for one, best in version] for version in versions)
+        whole.append([page.replace_segments(segments) for segments in rendered])
     return whole
 
 

@@ -147,9 +147,6 @@ def _open(run: Path, device: str, trust_changed: bool) -> Served:
     from throughtime.series.conformal import load_intervals
 
     if columns := ", ".join((*model.config.known, *model.config.past)):
-        raise InputError(
-            str(run),
-            f"needs the columns {columns} too, which requests do not have; `throughtime forecast` takes "
-            "them from a file",
-        )
+        problem = f"needs the columns {columns} too, which requests do not have"
+        raise InputError(str(run), f"{problem}; `throughtime forecast` takes them from a file")
     return Served(name, task, model, load_intervals(folder))

@@ -133,11 +133,8 @@ class Origins:
 
     def _problems(self, scope: Scope, headers: dict[bytes, str]) -> Iterable[tuple[int, str, str]]:
         if b"content-length" in headers and b"transfer-encoding" in headers:
-            yield (
-                400,
-                "framing",
-                "the request has both Content-Length and Transfer-Encoding; send one of them",
-            )
+            both = "the request has both Content-Length and Transfer-Encoding; send one of them"
+            yield 400, "framing", both
         host = headers.get(b"host")
         if host is not None and not self._is_ours(host, scope):
             shown = ascii(host[:80])

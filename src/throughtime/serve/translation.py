@@ -121,9 +121,8 @@ async def languages(request: Request) -> list[dict[str, Any]]:
     for served in get_service(request).models.find_by_ability("translate"):
         targets.setdefault(served.source, {served.source}).add(served.target)
         targets.setdefault(served.target, {served.target})
-    return [
-        {"code": code, "name": language_name(code), "targets": sorted(own)} for code, own in targets.items()
-    ]
+    names = {code: language_name(code) for code in targets}
+    return [{"code": code, "name": names[code], "targets": sorted(own)} for code, own in targets.items()]
 
 
 @router.post("/detect", openapi_extra=body_schema(DetectRequest, forms=True))
@@ -188,9 +187,8 @@ async def _translations(
 ) -> list[list[str]]:
     """Return the best translation of each text and the alternatives, in batches with other requests."""
 
-    options = asked.search_options(
-        **asked.model_dump(include={"num_beams", "length_penalty", "num_return_sequences", "shortlist"})
-    ) | diverse_options(asked.alternatives)
+    names = {"num_beams", "length_penalty", "num_return_sequences", "shortlist"}
+    options = asked.search_options(**asked.model_dump(include=names)) | diverse_options(asked.alternatives)
     search = partial(served.model.translate, **options)
 
     async def translate(sentences: Sequence[str], linked: bool) -> list[list[LinkedText]]:
