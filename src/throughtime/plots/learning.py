@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -147,45 +145,10 @@ def _curve(lines: Sequence[Mapping[str, Any]], kind: str, name: str, epochs: Cur
 
 
 def _build_training_curve(lines: Sequence[Mapping[str, Any]], name: str, epochs: Curve) -> Curve:
-    """The training curve: one point for each record, or for each epoch if epochs are short.
-
-    A record is the mean over the updates since the last one, or since the start of the epoch. Records of few
-    updates are joined, because they are noisy.
-    """
-    looks = [line for line in lines if line["kind"] == "train"]
-    longest = max(_spans(looks), default=0)
-    joined = _join_short(looks, name, longest / 2)
-    if len(joined) >= _LOOKS * len({look["epoch"] for look in joined}):
-        return _curve(joined, "train", name, epochs)
-    ends = _curve(lines, "epoch", f"train_{name}", epochs)
+    """The training curve: one point for each record, or for each epoch if epochs are short."""
+    curve, ends = (_curve(lines, *which, epochs) for which in (("train", name), ("epoch", f"train_{name}")))
     # Epochs record the loss under its own name only.
-    return ends if len(ends[0]) else _curve(_join_short(looks, name, math.inf), "train", name, epochs)
-
-
-def _join_short(looks: Sequence[Mapping[str, Any]], name: str, least: float) -> list[dict[str, Any]]:
-    """Join records with fewer than `least` updates to the next one of the same epoch.
-
-    >>> looks = [{"epoch": 1, "step": 50, "loss": 3.0}, {"epoch": 1, "step": 60, "loss": 0.0}]
-    >>> _join_short(looks, "loss", least=25)
-    [{'epoch': 1, 'step': 60, 'loss': 2.5, 'updates': 60}]
-    """
-    joined: list[dict[str, Any]] = []
-    for look, updates in zip(looks, _spans(looks), strict=True):
-        if look.get(name) is None:
-            continue
-        last = joined[-1] if joined and joined[-1]["epoch"] == look["epoch"] else None
-        if last is not None and min(updates, last["updates"]) < least:
-            together = updates + last["updates"]
-            mean = (updates * look[name] + last["updates"] * last[name]) / together
-            joined[-1] = {**look, name: mean, "updates": together}
-        else:
-            joined.append({**look, "updates": updates})
-    return joined
-
-
-def _spans(looks: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Number of updates that each record is the mean of."""
-    return [after - before for before, after in pairwise([0, *(look["step"] for look in looks)])]
+    return curve if len(curve[0]) >= _LOOKS * len(ends[0]) or not len(ends[0]) else ends
 
 
 def _choose_training_measure(lines: Sequence[Mapping[str, Any]]) -> str | None:
