@@ -73,10 +73,7 @@ def forecast(
             if series is not None:
                 tail = series.rows(slice(-max(_TAIL * len(answer.mean), _TAIL_AT_LEAST), None))
                 axes.plot(tail.ds, tail.y, color=INK, linewidth=1.3, label="observed")
-            for level in sorted(levels, reverse=True):
-                interval = _interval(answer.quantiles, level)
-                if interval is not None:
-                    _shade(axes, ds, *interval, level, levels)
+            _shade(axes, ds, answer.quantiles, levels)
             axes.plot(ds, answer.mean, color=COLOURS[0], label="forecast", marker=_marker(answer.mean))
             axes.set_title(answer.unique_id)
             _axes(axes, ds, () if panel is None else panel.target_names, len(shown))
@@ -144,10 +141,7 @@ def _draw_window(
     """Draw the forecast and the intervals of one window, and a line at its origin."""
     mean, origin = windows.mean[at], len(series) - cut
     ds = series.ds[origin : origin + len(mean)]
-    for level in sorted(levels, reverse=True):
-        interval = _interval(windows.quantiles, level)
-        if interval is not None:
-            _shade(axes, ds, interval[0][at], interval[1][at], level, levels)
+    _shade(axes, ds, {end: values[at] for end, values in windows.quantiles.items()}, levels)
     axes.plot(ds, mean, color=COLOURS[0], linewidth=1.5, label="forecast", marker=_marker(mean))
     axes.axvline(series.ds[origin - 1], color="#BBBBBB", linewidth=0.8, zorder=0)
 
@@ -188,15 +182,17 @@ def _line(number: int) -> dict[str, Any]:
     return {"color": _OTHERS[other], "linewidth": 1.5, "linestyle": _DASHES[other]}
 
 
-def _shade(axes: Any, ds: Any, low: Array, high: Array, level: float, levels: Sequence[float]) -> None:
-    """Shade an interval, wider ones in a paler colour; a single step gets a vertical bar."""
-    rank = sorted(levels).index(level)
-    alpha = 0.42 - 0.26 * rank / max(len(levels) - 1, 1)
-    look = {"color": COLOURS[0], "alpha": alpha, "linewidth": 0, "label": f"{level:g} %"}
-    if len(ds) > 1:
-        axes.fill_between(ds, low, high, **look)
-    else:
-        axes.vlines(ds, low, high, **{**look, "linewidth": 6})
+def _shade(axes: Any, ds: Any, quantiles: Mapping[float, Array], levels: Sequence[float]) -> None:
+    """Shade the intervals, wider ones in a paler colour; a single step gets a vertical bar."""
+    for rank, level in reversed([*enumerate(sorted(levels))]):
+        if (interval := _interval(quantiles, level)) is None:
+            continue
+        alpha = 0.42 - 0.26 * rank / max(len(levels) - 1, 1)
+        look = {"color": COLOURS[0], "alpha": alpha, "label": f"{level:g} %"}
+        if len(ds) > 1:
+            axes.fill_between(ds, *interval, linewidth=0, **look)
+        else:
+            axes.vlines(ds, *interval, linewidth=6, **look)
 
 
 def _interval(quantiles: Mapping[float, Array], level: float) -> tuple[Array, Array] | None:

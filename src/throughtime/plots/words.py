@@ -27,37 +27,21 @@ def zipf(
     path: Path | str | None = None,
 ) -> Figure:
     """Draw the frequency of n-grams against their rank on logarithmic axes, with fitted lines."""
-    fits = {n: zipf_fit(frequencies) for n, frequencies in frequencies_by_n.items()}
-    fitted = {n: _fitted_ranks(len(frequencies_by_n[n])) for n, fit in fits.items() if fit is not None}
-    ranges = set(fitted.values())
     with figure(7.0, 4.6, path=path) as drawing:
         axes = drawing.add_subplot(xscale="log", yscale="log", xlabel="rank", ylabel="frequency", title=title)
         for (n, frequencies), colour in zip(sorted(frequencies_by_n.items()), COLOURS, strict=False):
-            ranks = _spread(len(frequencies))
-            fit, label = fits[n], _NAMES.get(n, f"{n}-grams")
+            ranks, fit, label = _spread(len(frequencies)), zipf_fit(frequencies), _NAMES.get(n, f"{n}-grams")
             if fit is not None:
-                axes.plot(fitted[n], fit.frequency(fitted[n]), color=INK, linewidth=1.2, zorder=4)
-                label += f", exponent {fit.exponent:.2f}"
-                label += f" ({_format_ranks(fitted[n])})" if len(ranges) > 1 else ""
+                first, last = ZIPF_RANKS[0], min(ZIPF_RANKS[1], len(frequencies))
+                axes.plot((first, last), fit.frequency((first, last)), color=INK, linewidth=1.2, zorder=4)
+                label += f", exponent {fit.exponent:.2f} (ranks {first} to {last:,})"
             # Longer n-grams have longer tails: draw them below, so that all remain visible.
-            axes.plot(
-                ranks, frequencies[ranks - 1], ".", color=colour, markersize=4, label=label, zorder=3 - n / 10
-            )
+            look = {"color": colour, "markersize": 4, "zorder": 3 - n / 10}
+            axes.plot(ranks, frequencies[ranks - 1], ".", label=label, **look)
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter("{x:,.0f}")
-        over = f" over {_format_ranks(*ranges)}" if len(ranges) == 1 else ""
-        axes.legend(markerscale=2.5, title=f"line: fit{over}" if ranges else None, alignment="left")
+        axes.legend(markerscale=2.5)
     return drawing
-
-
-def _fitted_ranks(types: int) -> tuple[int, int]:
-    """The first and last rank that the line was fitted to."""
-    first, last = ZIPF_RANKS
-    return first, min(last, types)
-
-
-def _format_ranks(ranks: tuple[int, int]) -> str:
-    return f"ranks {ranks[0]} to {ranks[1]:,}"
 
 
 def _spread(size: int) -> Counts:
