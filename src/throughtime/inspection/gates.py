@@ -116,20 +116,15 @@ def check_keeping_gate(cell: Cell) -> None:
         share = step_gates(cell, projected, moved, held=values)[0][number] - reached[number]
         if share.shape == values[gate].shape and torch.allclose(share, values[gate], atol=1e-3):
             return
-    raise InputError(
-        type(cell).__name__,
-        f"declares {gate!r} as its keeping gate, but keeps another share of its state than the value of this "
-        "gate; name the gate that multiplies the old state, or None",
-    )
+    problem = f"declares {gate!r} as its keeping gate, but keeps another share of its state than its value"
+    raise InputError(type(cell).__name__, f"{problem}; name the gate that multiplies the old state, or None")
 
 
 def _name_values(cell: Cell, values: list[Tensor], batch: int) -> dict[str, Tensor]:
     if len(cell.activations) != len(values):
-        raise InputError(
-            type(cell).__name__,
-            f"declares {len(cell.activations)} activations, but its step calls sigmoid, tanh and relu "
-            f"{len(values)} times; name each call in `activations`, with () for a result that is not shown",
-        )
+        calls = f"declares {len(cell.activations)} activations, but its step calls sigmoid, tanh and relu"
+        cure = f"{len(values)} times; name each call in `activations`, with () for a result that is not shown"
+        raise InputError(type(cell).__name__, f"{calls} {cure}")
     by_name: dict[str, Tensor] = {}
     for parts, value in zip(cell.activations, values, strict=True):
         if parts:

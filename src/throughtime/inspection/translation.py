@@ -99,9 +99,8 @@ def attention_view(
     codecs, parts = translator.codecs, []
     count = len(codecs.split(text, translator.generation.max_source_tokens))
     if prefix and count > 1:
-        raise InputError(
-            "prefix", f"is for one sentence, but this text is translated in {count} parts; give one of them"
-        )
+        problem = f"is for one sentence, but this text is translated in {count} parts; give one of them"
+        raise InputError("prefix", problem)
 
     def watch(part: TranslatedPart) -> None:
         check_interrupt()

@@ -98,9 +98,8 @@ def _find_series(panel: Panel, name: str, count: int) -> Series:
     if count == len(panel.series) == 1:
         return panel.series[0]
     if name not in panel.series_by_name():
-        raise InputError(
-            "history", f"has no series {name!r}, but the forecasts have; pass the past of every series"
-        )
+        problem = f"has no series {name!r}, but the forecasts have; pass the past of every series"
+        raise InputError("history", problem)
     return panel.series_by_name()[name]
 
 

@@ -131,9 +131,8 @@ def check_format(path: Path | str, where: str | None = None) -> str:
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in FORMATS:
         known = ", ".join(f".{name}" for name in FORMATS)
-        raise InputError(
-            where or str(path), f"has no known format of figures; choose a name that ends in {known}"
-        )
+        problem = f"has no known format of figures; choose a name that ends in {known}"
+        raise InputError(where or str(path), problem)
     return kind
 
 

@@ -102,12 +102,10 @@ class Completion:
         return await self.service.run_aside(self.request, partial(self._answer, prompt_scores))
 
     def _answer(self, prompt_scores: Sequence[Sequence[float]]) -> dict[str, Any]:
-        choices = []
+        choices, wanted = [], self.asked.logprobs is not None
         for index, draft in enumerate(self.drafts):
             number = index // self.asked.choices
-            log_probs = None
-            if self.asked.logprobs is not None:
-                log_probs = self._log_probs(draft, prompt_scores[number])
+            log_probs = self._log_probs(draft, prompt_scores[number]) if wanted else None
             text = self._echo(number) + draft.text
             choices.append(_choice(index, text, draft.finish or "length", log_probs))
         return self.head | {"choices": choices, "usage": self._usage()} | self.warnings
@@ -135,7 +133,7 @@ class Completion:
                 check_interrupt()
                 text = "".join(self.framing.pieces([*ids, *one.tokens])[len(ids) :])
                 reason = "stop" if one.ended else "length"
-                choices.append(_choice(len(choices), self._echo(number) + text, reason, None))
+                choices.append(_choice(len(choices), self._echo(number) + text, reason))
                 written += len(one.tokens)
         self.service.metrics.tokens.labels(self.served.name).inc(written)
         return self.head | {"choices": choices, "usage": self._usage(written)} | self.warnings
@@ -197,7 +195,7 @@ class Completion:
         return prompt if isinstance(prompt, str) else self.framing.text(prompt)
 
     def _piece(self, index: int, text: str, finish: str | None) -> dict[str, Any]:
-        return self.head | {"choices": [_choice(index, text, finish, None)]}
+        return self.head | {"choices": [_choice(index, text, finish)]}
 
     def _usage(self, written: int | None = None) -> dict[str, int]:
         read = sum(
@@ -276,7 +274,7 @@ def _head(served: Served) -> dict[str, Any]:
     return {"id": f"cmpl-{number}", "object": "text_completion", "created": now, "model": served.name}
 
 
-def _choice(index: int, text: str, finish: str | None, log_probs: dict[str, Any] | None) -> dict[str, Any]:
+def _choice(index: int, text: str, finish: str | None, log_probs: Any = None) -> dict[str, Any]:
     return {"index": index, "text": text, "logprobs": log_probs, "finish_reason": finish}
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from throughtime.errors import InputError, ThroughtimeError
+from throughtime.errors import InputError, ThroughtimeError, first_line
 from throughtime.serve.requests import RefusalError
 from throughtime.tasks import TASKS
 from throughtime.tasks.description import describe_model, find_abilities
@@ -132,8 +132,7 @@ def _reason(run: Path, error: BaseException) -> str:
     """Why a folder cannot be served, in one line that follows its name."""
     if isinstance(error, ThroughtimeError):
         return str(error).removeprefix(f"{run}: ").removeprefix(f"{run}/")
-    lines = str(error).splitlines()
-    return f"cannot be opened ({type(error).__name__}: {lines[0] if lines else 'no message'})"
+    return f"cannot be opened ({type(error).__name__}: {first_line(error)})"
 
 
 def _open(run: Path, device: str, trust_changed: bool) -> Served:

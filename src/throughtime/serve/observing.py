@@ -129,17 +129,13 @@ class ServerMetrics:
         labels = ["method", "path", "status"]
         self.requests = Counter(name("requests"), "Requests answered.", labels, registry=own)
         self.running = Gauge(name("requests_running"), "Requests being answered.", registry=own)
-        self.seconds = Histogram(
-            name("request_seconds"), "Time to answer.", ["path"], buckets=SECONDS, registry=own
-        )
-        self.refusals = Counter(
-            name("refusals"), "Requests not answered, by reason.", ["reason"], registry=own
-        )
+        time_text, refused = "Time to answer.", "Requests not answered, by reason."
+        self.seconds = Histogram(name("request_seconds"), time_text, ["path"], buckets=SECONDS, registry=own)
+        self.refusals = Counter(name("refusals"), refused, ["reason"], registry=own)
         self.keys = Counter(name("key_requests"), "Requests with a valid key.", ["key"], registry=own)
         self.connections = Gauge(name("connections"), "Open connections.", registry=own)
-        self.batches = Histogram(
-            name("batch_items"), "Texts or series computed together.", model, buckets=SIZES, registry=own
-        )
+        together = "Texts or series computed together."
+        self.batches = Histogram(name("batch_items"), together, model, buckets=SIZES, registry=own)
         self.queue = Gauge(name("queue_items"), "Texts or series that wait for a model.", model, registry=own)
         self.tokens = Counter(name("generated_tokens"), "Tokens of completions.", model, registry=own)
         ProcessCollector(registry=own)  # memory, processor time and open files, where the system has /proc

@@ -138,10 +138,8 @@ class Service:
 
     def deadline(self, request: Request) -> float:
         """Return when the time of a request is over, by `time.monotonic`; it begins with the first call."""
-        moment: float = request.scope.setdefault(
-            "throughtime.deadline", time.monotonic() + self.options.timeout
-        )
-        return moment
+        latest = time.monotonic() + self.options.timeout
+        return float(request.scope.setdefault("throughtime.deadline", latest))
 
     async def close(self) -> None:
         """Finish all work and stop all threads; return at once if the shutdown is hurried."""
