@@ -83,7 +83,10 @@ def backtest(
     name = options["data"] or model.config.data
     shared: dict[str, Any] = {name: options[name] for name in ("h", "season", "intervals")}
     shared["level"] = options["level"] or (80, 95)
-    windowing = {"n_windows": n_windows, **{key: options[key] for key in ("step_size", "earlier_windows")}}
+    windowing: dict[str, Any] = {
+        "n_windows": n_windows,
+        **{key: options[key] for key in ("step_size", "earlier_windows")},
+    }
     with progress_bar("windows") as advance:
         result = model.backtest(panel, progress=advance, **windowing, **shared)
     count = result.rolling.n_windows

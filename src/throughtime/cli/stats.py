@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -180,10 +181,9 @@ def _render(values: dict[str, Any]) -> list[RenderableType]:
         return [summary, costs]
     headings = [heading for row in values["ngrams"] for heading in (f"n = {row['n']}", ">")]
     frequent = build_table(*headings, title="\nmost frequent", **style)
-    for rank in range(max(map(len, columns))):
+    for ranked in zip_longest(*columns, fillvalue=([], "")):
         cells: list[Text] = []
-        for column in columns:
-            gram, number = column[rank] if rank < len(column) else ([], "")
+        for gram, number in ranked:
             # What cannot be seen (a space, a line break) is shown in quotes.
             words = [word if word.strip() and word.isprintable() else repr(word) for word in gram]
             cells += [Text(" ".join(words)), Text(f"{number:,}" if gram else "")]
