@@ -160,7 +160,7 @@ def run_server(
     say(f"Stopped after {requests:,} requests.")
     values: dict[str, Any] = {"address": address, "requests": requests}
     values |= {} if unix_socket is None else {"unix_socket": str(unix_socket)}
-    listed = {"models": models, "left_out": models.left_out}
+    listed: dict[str, Any] = {"models": models, "left_out": models.left_out}
     return Outcome(values | {name: [model.values() for model in those] for name, those in listed.items()})
 
 

@@ -92,7 +92,8 @@ def truncation(
     `cuts` are the positions of the text before which the gradient of a strategy is cut.
     """
     with figure(7.6, 5.4, path=path) as drawing:
-        above, below = drawing.subfigures(2, height_ratios=(0.55 + 0.5 * len(cuts), 3.1))
+        halves: Any = drawing.subfigures(2, height_ratios=(0.55 + 0.5 * len(cuts), 3.1))
+        above, below = halves
         _segments(above.add_subplot(), text, cuts)
         error, memory, time = below.subplots(1, 3)
         _errors(error, measured)

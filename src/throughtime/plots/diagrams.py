@@ -28,7 +28,7 @@ def beam(tree: BeamTree, *, path: Path | str | None = None) -> Figure:
         axes = drawing.subplots()
         for number, node in enumerate(tree.nodes):
             _draw_node(axes, tree.nodes, rows, number, node)
-        limits = {"xlim": (-0.3, tree.steps + 0.6), "ylim": (deepest + 0.7, -0.7)}
+        limits: dict[str, Any] = {"xlim": (-0.3, tree.steps + 0.6), "ylim": (deepest + 0.7, -0.7)}
         axes.set(xticks=range(1, tree.steps + 1), yticks=[], **limits)
         axes.set_xlabel("step; below each token, ln P of the hypothesis")
         axes.grid(visible=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def zipf(
                 axes.plot((first, last), fit.frequency((first, last)), color=INK, linewidth=1.2, zorder=4)
                 label += f", exponent {fit.exponent:.2f} (ranks {first} to {last:,})"
             # Longer n-grams have longer tails: draw them below, so that all remain visible.
-            look = {"color": colour, "markersize": 4, "zorder": 3 - n / 10}
+            look: dict[str, Any] = {"color": colour, "markersize": 4, "zorder": 3 - n / 10}
             axes.plot(ranks, frequencies[ranks - 1], ".", label=label, **look)
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter("{x:,.0f}")
@@ -64,8 +64,8 @@ def embedding(word_map: EmbeddingMap, *, path: Path | str | None = None) -> Figu
                 axes.plot([point.x, other.x], [point.y, other.y], color=FAINT, linewidth=0.9, zorder=1)
         for point, offset in zip(word_map.points, _offsets(word_map.points), strict=True):
             colour, asked = COLOURS[1] if point.asked else COLOURS[0], point.asked
-            look = {"marker": "D", "markersize": 6} if asked else {"marker": "o", "markersize": 4}
-            axes.plot(point.x, point.y, color=colour, **look)
+            marker, size = ("D", 6) if asked else ("o", 4)
+            axes.plot(point.x, point.y, color=colour, marker=marker, markersize=size)
             axes.annotate(
                 point.token, (point.x, point.y), xytext=offset, textcoords="offset points", va="center",
                 fontsize=_LARGE if asked else _SMALL, color=colour if asked else INK,
