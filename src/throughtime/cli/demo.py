@@ -10,7 +10,7 @@ from throughtime.cli.output import Outcome, as_command, build_table, say, sugges
 from throughtime.errors import ThroughtimeError
 
 if TYPE_CHECKING:
-    from throughtime.results import Alignment
+    from throughtime.results import Translation
 
 SETTINGS: dict[str, Any] = {
     "data": "embedded/en-fr",
@@ -76,19 +76,17 @@ def run_demo(out: Path, settings: dict[str, Any]) -> Outcome:
         {"source": source, "text": translation.text, "score": translation.score}
         for source, translation in zip(NEW, translated, strict=True)
     ]
-    plot = draw_attention(translated[0].alignment, picture)
+    plot = draw_attention(translated[0], picture)
     values = {"run": str(run), "data": settings["data"], **measured, "translations": written, "plot": plot}
     return Outcome(values, render(values))
 
 
-def draw_attention(alignment: Alignment | None, path: Path) -> str | None:
+def draw_attention(translation: Translation, path: Path) -> str | None:
     """Draw what the first translation attended to, if matplotlib is installed."""
     from throughtime import plots
 
-    if alignment is None:
-        return None
     try:
-        plots.attention(alignment, path=path)
+        plots.attention(translation, path=path)
         return str(path)
     except ThroughtimeError as error:
         say(f"No figure: {error}")
