@@ -247,11 +247,8 @@ def _watch_tagger(model: Any, network: Any, text: str) -> list[LayerGates]:
     words = text.split()
     _check(text, words)
     entered: list[Tensor] = []
-    hook = network.stack.register_forward_pre_hook(lambda module, inputs: entered.append(inputs[0]))
-    try:
+    with network.stack.register_forward_pre_hook(lambda module, inputs: entered.append(inputs[0])):
         model.tag_words([words])
-    finally:
-        hook.remove()
     return _watch_stack(network.stack, entered[0], words)
 
 

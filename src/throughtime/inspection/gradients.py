@@ -16,7 +16,6 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -103,20 +102,13 @@ def _detach_weights(cell: Cell) -> dict[str, Tensor]:
     return {name: weight.detach() for name, weight in cell.weights().items()}
 
 
-class Bound(NamedTuple):
-    """By how much a descent step changed a function, and the bound on that change."""
-
-    change: float  # |f(x) - f(x - eta g)|
-    bound: float  # L eta |g|
-
-
 def descent_bound(
     function: Callable[[Tensor], Tensor],
     point: Tensor,
     eta: float,
     lipschitz: float,
     clip: float | None = None,
-) -> Bound:
+) -> tuple[float, float]:
     r"""Both sides of :math:`|f(x) - f(x - \eta g)| \le L \eta |g|` for an f with Lipschitz constant L.
 
     If g is clipped to the norm `clip`, no step changes f by more than L eta clip, however steep f is.
@@ -131,7 +123,7 @@ def descent_bound(
     if clip is not None and (norm := float(gradient.norm())) > clip:
         gradient = gradient * (clip / norm)
     after = function(point.detach() - eta * gradient)
-    return Bound(float((before - after).detach().abs()), lipschitz * eta * float(gradient.norm()))
+    return float((before - after).detach().abs()), lipschitz * eta * float(gradient.norm())
 
 
 @dataclass(frozen=True)
