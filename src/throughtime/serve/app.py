@@ -201,11 +201,9 @@ def docs_page(description: dict[str, Any], address: str) -> str:
     """Return a page of all endpoints, from the OpenAPI description; it loads nothing else."""
     groups: dict[str, list[str]] = {}
     for path, operations in description["paths"].items():
-        for method in ("get", "post"):
-            if method in operations:
-                operation = operations[method]
-                tag = operation.get("tags", ["server"])[0]
-                groups.setdefault(tag, []).append(_operation(description, path, method, operation, address))
+        for method, operation in operations.items():
+            tag = operation.get("tags", ["server"])[0]
+            groups.setdefault(tag, []).append(_operation(description, path, method, operation, address))
     sections = "".join(f"<h2>{escape(tag)}</h2>{''.join(own)}" for tag, own in groups.items())
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" '
