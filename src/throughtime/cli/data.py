@@ -177,14 +177,10 @@ def _read(dataset: Dataset, count: int) -> list[dict[str, Any]]:
 
 
 def _render(values: dict[str, Any]) -> list[RenderableType]:
-    from rich.table import Table
     from rich.text import Text
 
-    facts = Table.grid(padding=(0, 2))
-    facts.add_column(style="bold")
-    for fact in FACTS:
-        if values.get(fact):
-            facts.add_row(fact, Text(values[fact]))
+    known = [(Text(fact, "bold"), values[fact]) for fact in FACTS if values.get(fact)]
+    facts = build_table("", "", rows=known, show_header=False, **BOLD)
     parts = build_table("name", "kind", "layout", "tokens", "languages", "splits", **BOLD)
     for part in values["parts"]:
         cells = (part[key] for key in ("name", "kind", "layout", "tokens"))

@@ -76,9 +76,9 @@ def forecast(
     forecasts = model.forecast(
         panel, h=rows, level=levels, future=future, paths=paths, date_format=options["date_format"]
     )
-    columns, table = _rows(forecasts, model.name, levels)
+    table = _rows(forecasts, model.name, levels)
     if out is not None:
-        _write(out, columns, table)
+        _write(out, table)
     draw_figure(plot, "forecast", forecasts, panel, levels)
     values = {
         "run": str(run),
@@ -88,9 +88,9 @@ def forecast(
         "levels": levels,
         "out": out and str(out),
         "plot": plot and str(plot),
-        "rows": [dict(zip(columns, row, strict=True)) for row in table],
+        "rows": table,
     }
-    return Outcome(values, _render(columns, table, out))
+    return Outcome(values, _render(table, model.name, out))
 
 
 def open_series(run: Path, device: str, options: SeriesOptions) -> tuple[SeriesForecaster, Dataset, Panel]:
@@ -107,48 +107,46 @@ def open_series(run: Path, device: str, options: SeriesOptions) -> tuple[SeriesF
     return model, dataset, panel
 
 
-def _rows(
-    forecasts: Sequence[Forecast], name: str, levels: Sequence[float]
-) -> tuple[list[str], list[list[Any]]]:
-    """The columns of the table, and its rows."""
+def _rows(forecasts: Sequence[Forecast], name: str, levels: Sequence[float]) -> list[dict[str, Any]]:
+    """The rows of the table by their columns."""
     from throughtime.results import format_times
     from throughtime.runtime.forecast import ends
 
-    bounds = [
-        (f"{name}-{side}-{level:g}", each)
+    bounds = {
+        f"{name}-{side}-{level:g}": end
         for level in levels
-        for side, each in zip(("lo", "hi"), ends(level), strict=True)
-    ]
-    drawn = 0 if forecasts[0].samples is None else len(forecasts[0].samples)
-    columns = ["unique_id", "ds", name, *(column for column, _ in bounds)]
-    columns += [f"{name}-path-{number}" for number in range(1, drawn + 1)]
-    rows: list[list[Any]] = []
+        for side, end in zip(("lo", "hi"), ends(level), strict=True)
+    }
+    rows = []
     for forecast in forecasts:
-        numbers = [forecast.mean, *(forecast.quantiles[each] for _, each in bounds)]
-        numbers += [] if forecast.samples is None else list(forecast.samples)
+        columns = {name: forecast.mean, **{column: forecast.quantiles[end] for column, end in bounds.items()}}
+        paths = [] if forecast.samples is None else forecast.samples
+        columns |= {f"{name}-path-{number}": path for number, path in enumerate(paths, 1)}
         for step, ds in enumerate([] if forecast.ds is None else format_times(forecast.ds)):
-            rows.append([forecast.unique_id, ds, *(float(each[step]) for each in numbers)])
-    return columns, rows
+            numbers = {column: float(values[step]) for column, values in columns.items()}
+            rows.append({"unique_id": forecast.unique_id, "ds": ds, **numbers})
+    return rows
 
 
-def _write(out: Path, columns: list[str], rows: list[list[Any]]) -> None:
+def _write(out: Path, rows: list[dict[str, Any]]) -> None:
     import csv
 
     from throughtime.files import whole_file
 
     with whole_file(out) as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([*row[:2], *(f"{value:.10g}" for value in row[2:])] for row in rows)
+        writer.writerow(rows[0])
+        for name, ds, *numbers in map(dict.values, rows):
+            writer.writerow([name, ds, *(f"{number:.10g}" for number in numbers)])
     say(f"wrote {out}")
 
 
-def _render(columns: list[str], rows: list[list[Any]], out: Path | None) -> list[Any]:
-    shown = [number for number, column in enumerate(columns) if "-path-" not in column]
-    headings = [columns[number].removeprefix(f"{columns[2]}-") for number in shown]
-    table = build_table(*headings[:2], *(f">{heading}" for heading in headings[2:]))
+def _render(rows: list[dict[str, Any]], name: str, out: Path | None) -> list[Any]:
+    shown = [column for column in rows[0] if "-path-" not in column]
+    headings = [f">{column.removeprefix(f'{name}-')}" for column in shown[2:]]
+    table = build_table(*shown[:2], *headings)
     for row in rows[:ROWS_SHOWN]:
-        table.add_row(*(row[number] if number < 2 else f"{row[number]:.6g}" for number in shown))
+        table.add_row(row["unique_id"], row["ds"], *(f"{row[column]:.6g}" for column in shown[2:]))
     more = []
     if len(rows) > ROWS_SHOWN:
         more = [f"and {len(rows) - ROWS_SHOWN:,} more rows" + ("" if out else "; --out writes all of them")]
