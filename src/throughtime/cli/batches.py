@@ -89,9 +89,8 @@ def batches(
         raise InputError(data, problem)
     report_skipped(dataset)
     values = {"data": dataset.name, "split": split, "tokenizer": tokens, **values}
-    shown = dict(values)
-    if "padding" in values:
-        shown["padding"] = f"{values['padding']:.1%} of source plus target positions"
+    padding = f"{values.get('padding', 0):.1%} of source plus target positions"
+    shown = values | ({"padding": padding} if "padding" in values else {})
     return Outcome(values, [_table(shown, about)])
 
 

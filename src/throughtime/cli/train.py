@@ -110,10 +110,8 @@ def train_command(task: type[Task]) -> Callable[..., None]:
     named = ("data", *DATA_OPTIONS[task.data], *task.options)
 
     def command(**arguments: Any) -> Outcome:
-        settings = read_given(
-            arguments.get("config"), arguments.get("set"), {name: arguments[name] for name in named}
-        )
-        if arguments.get("show_config"):
+        settings = read_given(arguments, named)
+        if arguments["show_config"]:
             return show_config(task, settings)
         return run_training(task, settings, arguments)
 
@@ -134,9 +132,8 @@ def declare_options(task: type[Task]) -> dict[str, Any]:
     options = {"data": shared.pop("data"), **DATA_OPTIONS[task.data], "skip_bad": shared.pop("skip_bad")}
     for name, (kind, text) in task.options.items():
         options[name] = Annotated[kind | None, option(text, panel="Model and training")]
-    return options | {
-        name: hint for name, hint in shared.items() if task.uses_trainer or name not in TRAINER_OPTIONS
-    }
+    left_out = () if task.uses_trainer else TRAINER_OPTIONS
+    return options | {name: hint for name, hint in shared.items() if name not in left_out}
 
 
 def _help(task: type[Task]) -> str:
@@ -144,13 +141,13 @@ def _help(task: type[Task]) -> str:
     return f"{task.summary}\n\n{cleandoc(task.description)}\n\n[bold]Examples[/bold]\n\n{examples}"
 
 
-def read_given(config: Path | None, words: list[str] | None, named: Mapping[str, Any]) -> dict[str, Any]:
-    """All settings that were given; --set overrides the file, and options override both."""
+def read_given(arguments: Mapping[str, Any], named: Iterable[str]) -> dict[str, Any]:
+    """All settings that were given; --set overrides the file, and options of these names override both."""
     from throughtime.settings import read_assignments, read_settings
 
-    options = {name: value for name, value in named.items() if value is not None}
-    settings = {} if config is None else read_settings(config)
-    return {**settings, **read_assignments(words or []), **options}
+    options = {name: arguments[name] for name in named if arguments[name] is not None}
+    settings = {} if arguments["config"] is None else read_settings(arguments["config"])
+    return {**settings, **read_assignments(arguments["set"] or []), **options}
 
 
 def show_config(task: type[Task], settings: Mapping[str, Any]) -> Outcome:
