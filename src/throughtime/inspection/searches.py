@@ -152,12 +152,8 @@ def _run_search(
             results = run(name, model, options)
         except ThroughtimeError as error:
             return None, str(error).removeprefix(f"{name} search: ")
-    notes = []
-    for warning in caught:
-        if issubclass(warning.category, ThroughtimeWarning):
-            notes.append(str(warning.message).removeprefix(f"{name} search "))
-        else:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    ours = [str(one.message) for one in caught if issubclass(one.category, ThroughtimeWarning)]
+    notes = [message.removeprefix(f"{name} search ") for message in ours]
     if not results:
         return None, "found nothing"
     return results[0], "; ".join(notes) or None
