@@ -79,10 +79,8 @@ def score(
     if pairs is not None:
         if sentences or file is not None:
             raise InputError("--pairs", "cannot be used together with sentences or --file; choose one")
-        if prompt:
-            raise InputError("--prompt", "is for language models; --pairs scores translations of a source")
-        problem = "is for language models, not for --pairs; leave it out"
-        refuse(problem, **{"with": mixing["others"], "weights": mixing["weights"]})
+        problem = "is for language models, and --pairs scores translations of a source; leave it out"
+        refuse(problem, **{"prompt": prompt or None, "with": mixing["others"], "weights": mixing["weights"]})
         return score_pairs(run, pairs, device, numbers, skip_bad)
     if skip_bad:
         raise InputError("--skip-bad", "goes with --pairs, whose records may be bad; leave it out")

@@ -32,15 +32,13 @@ def listen(host: str, port: int) -> socket.socket:
     """Open a listening socket; an error says why it is not possible."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except (OSError, UnicodeError):
-        raise InputError("host", f"{host!r} is not an address of this machine") from None
-    try:
         both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
         return socket.create_server(address, family=family, backlog=BACKLOG, dualstack_ipv6=both)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
+    except (OSError, UnicodeError) as error:
+        number = getattr(error, "errno", None)
+        if number == errno.EADDRINUSE:
             raise ThroughtimeError(f"port {port} is in use; choose another one") from None
-        if error.errno == errno.EACCES:
+        if number == errno.EACCES:
             raise ThroughtimeError(f"port {port} needs administrator rights; choose one above 1023") from None
         raise InputError("host", f"{host!r} is not an address of this machine") from None
 
