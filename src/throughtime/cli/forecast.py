@@ -120,7 +120,7 @@ def _rows(forecasts: Sequence[Forecast], name: str, levels: Sequence[float]) -> 
     rows = []
     for forecast in forecasts:
         columns = {name: forecast.mean, **{column: forecast.quantiles[end] for column, end in bounds.items()}}
-        paths = [] if forecast.samples is None else forecast.samples
+        paths: Any = [] if forecast.samples is None else forecast.samples
         columns |= {f"{name}-path-{number}": path for number, path in enumerate(paths, 1)}
         for step, ds in enumerate([] if forecast.ds is None else format_times(forecast.ds)):
             numbers = {column: float(values[step]) for column, values in columns.items()}
