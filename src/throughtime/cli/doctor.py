@@ -107,17 +107,14 @@ def _cells() -> list[dict[str, Any]]:
     x = torch.zeros(STEPS, BATCH, SIZE, device=device)
     lengths = torch.arange(1, BATCH + 1, device=device)
     carry = torch.ones(STEPS, BATCH, device=device)
+    calls = {"": (None, None), ", ragged": (lengths, None), ", carry": (None, carry)}
     rows = []
     for name, make in CELLS.available().items():
         cell = make(SIZE, SIZE).to(device)
-        backends = {
-            "training": choose_backend(cell, x, None, None).name,
-            "training, ragged": choose_backend(cell, x, lengths, None).name,
-            "training, carry": choose_backend(cell, x, None, carry).name,
-        }
+        backends = {f"training{how}": choose_backend(cell, x, *call).name for how, call in calls.items()}
         with torch.no_grad():
-            backends["inference"] = choose_backend(cell, x, None, None).name
-            backends["inference, ragged"] = choose_backend(cell, x, lengths, None).name
+            for how in ("", ", ragged"):
+                backends[f"inference{how}"] = choose_backend(cell, x, *calls[how]).name
         answers = {other: backend.refuses(cell, x, None, None) for other, backend in BACKENDS.items()}
         refusals = {other: reason for other, reason in answers.items() if reason is not None}
         rows.append({"cell": name, "backends": backends, "refusals": refusals})
