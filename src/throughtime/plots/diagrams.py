@@ -75,14 +75,12 @@ def _draw_node(axes: Any, nodes: Sequence[Candidate], rows: list[int], number: i
 
 
 def _beam_legend(axes: Any) -> None:
-    from matplotlib.patches import Patch
-
     # The best hypothesis ends too, with a blue frame: so the legend shows a frame without a colour.
-    frame = Patch(facecolor="white", edgecolor=INK, linewidth=1.2, label="ended")
+    frame: dict[str, Any] = {"marker": "s", "markersize": 9, "linestyle": "", "markeredgecolor": INK}
     handles = [
         legend_line("the best", color=_BEST, linewidth=2.2),
         legend_line("kept", color=INK, linewidth=0.9),
-        frame,
+        legend_line("ended", color="white", **frame),
         legend_line("cut ✕", color=_CUT, linewidth=0.9, linestyle=(0, (2, 2))),
     ]
     axes.legend(handles=handles, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.11), fontsize=9)
