@@ -94,17 +94,10 @@ class CompletionRequest(SearchRequest):
 
     def sampling(self, number: int) -> SamplingOptions:
         """Return the options for the text of this number; each has its own random numbers."""
-        return SamplingOptions(
-            max_tokens=self.tokens,
-            temperature=1.0 if self.temperature is None else self.temperature,
-            top_k=self.top_k,
-            top_p=1.0 if self.top_p is None else self.top_p,
-            stop=self.stops,
-            likely=self.logprobs or 0,
-            seed=self.seed,
-            sentence=number // self.choices,
-            choice=number % self.choices,
-        )
+        given = self.model_dump(include={"temperature", "top_k", "top_p", "seed"}, exclude_none=True)
+        limits: dict[str, Any] = {"max_tokens": self.tokens, "stop": self.stops, "likely": self.logprobs or 0}
+        sentence, choice = divmod(number, self.choices)
+        return SamplingOptions(**limits, **given, sentence=sentence, choice=choice)
 
     def check(self, options: Options) -> None:
         """Refuse requests that are too large, and options that would be silently ignored."""

@@ -108,8 +108,7 @@ async def beam(request: Request) -> Response:
     asked = await read_body(request, BeamRequest)
 
     def look(model: Any, text: str) -> dict[str, Any]:
-        constraints: dict[str, Any] = {"prefix": asked.prefix, "forbid": asked.forbid}
-        return beam_tree(model, text, asked.num_beams, **constraints).to_dict()
+        return beam_tree(model, text, asked.num_beams, prefix=asked.prefix, forbid=asked.forbid).to_dict()
 
     def estimate(model: Any, text: str) -> Cost:
         beams = asked.num_beams or USUAL_BEAMS
@@ -146,10 +145,7 @@ async def list_next_tokens(request: Request) -> Response:
     def look(model: Any, text: str) -> dict[str, Any]:
         return next_tokens(model, text, asked.k).to_dict()
 
-    def estimate(model: Any, text: str) -> Cost:
-        return Cost.of_reading([text], entries=1)
-
-    return await _look(request, asked, "generate", look, estimate)
+    return await _look(request, asked, "generate", look, lambda _, text: Cost.of_reading([text], entries=1))
 
 
 @router.post("/history", openapi_extra=body_schema(HistoryRequest))

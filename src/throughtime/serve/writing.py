@@ -256,9 +256,8 @@ def draw_tokens(log_probs: Tensor, options: Sequence[SamplingOptions], points: S
     cold = [option.temperature == 0 for option in options]
     if all(cold):
         return best
-    shape = log_probs.new_tensor(
-        [[one.temperature or 1.0, one.top_p] for one in options], dtype=torch.float64
-    )
+    shapes = [[one.temperature or 1.0, one.top_p] for one in options]
+    shape = log_probs.new_tensor(shapes, dtype=torch.float64)
     tempered = temper(_keep_likeliest(log_probs, options), shape[:, :1], shape[:, 1:])
     ids = choose_at(tempered, log_probs.new_tensor(points, dtype=torch.float64))
     return torch.where(torch.tensor(cold, device=best.device), best, ids)
