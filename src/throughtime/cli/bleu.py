@@ -113,18 +113,12 @@ def bleu(
         "notes": {**average, "sentence": shown.values(sentence, references)},
     }
     signatures = "\n".join(f"{score.name}|{score.signature}" for score in (corpus, chrf))
-    return Outcome(
-        values,
-        [
-            f"[bold]Sentence BLEU of sentence {sentence:,}[/bold], "
-            "brevity penalty x p_1^(1/2) x p_2^(1/4) x ... x p_k^(1/2^k)",
-            *_step_table(shown, references, k),
-            f"\n[bold]Its mean over {format_count(len(scored), 'sentence')}[/bold]",
-            _mean_table(average),
-            "\n[bold]sacrebleu over the whole corpus[/bold]",
-            f"{corpus}\n{chrf.name} {chrf.value:.2f}\n[dim]{signatures}[/dim]",
-        ],
-    )
+    formula = "brevity penalty x p_1^(1/2) x p_2^(1/4) x ... x p_k^(1/2^k)"
+    heading = f"[bold]Sentence BLEU of sentence {sentence:,}[/bold], {formula}"
+    mean = f"\n[bold]Its mean over {format_count(len(scored), 'sentence')}[/bold]"
+    whole = f"\n[bold]sacrebleu over the whole corpus[/bold]\n{corpus}\n{chrf.name} {chrf.value:.2f}"
+    steps, means = _step_table(shown, references, k), _mean_table(average)
+    return Outcome(values, [heading, *steps, mean, means, f"{whole}\n[dim]{signatures}[/dim]"])
 
 
 def _read_lines(path: Path) -> list[str]:

@@ -235,8 +235,8 @@ def _steps_ahead(
     words = [END if word == framing.end_id else framing.codec.vocabulary.token(word) for word in best]
     entropy = -sum(chance * math.log2(chance) for chance in chances.tolist() if chance > 0)
     likely = dict(zip(words, chances[best].tolist(), strict=True))
-    rows = [(word, f"{chance:.4f}") for word, chance in likely.items()]
-    table = build_table("word", ">probability", rows=rows, **BOLD)
+    shown = [(word, f"{chance:.4f}") for word, chance in likely.items()]
+    table = build_table("word", ">probability", rows=shown, **BOLD)
     listed = [{"word": word, "probability": chance} for word, chance in likely.items()]
     values = {"steps": steps, "entropy_bits": entropy, "words": listed}
     note = f"Entropy of the word {steps} steps ahead: {entropy:.2f} bits; {chain.num_states:,} states."
@@ -257,12 +257,8 @@ def _sequence(
     if framing.end_id in ids:
         ids = ids[: ids.index(framing.end_id) + 1]
     text = framing.text(ids)
-    values = {
-        "most_likely": length,
-        "text": text,
-        "tokens": framing.codec.vocabulary.tokens(ids),
-        "log_prob": log_prob,
-    }
+    tokens = framing.codec.vocabulary.tokens(ids)
+    values = {"most_likely": length, "text": text, "tokens": tokens, "log_prob": log_prob}
     return values, [text, f"ln P {log_prob:.3f}, {chain.num_states:,} states"]
 
 

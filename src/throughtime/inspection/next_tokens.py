@@ -66,14 +66,10 @@ def next_tokens(language: LanguageModel, text: str, k: int = TOP) -> NextTokens:
     chances = row.exp()
     best = chances.sort(descending=True, stable=True)  # of equally likely ones, the smallest id comes first
     vocabulary = framing.codec.vocabulary
-    expected = [
-        NextToken(
-            END if token_id == framing.end_id else vocabulary.token(token_id),
-            framing.addition(ids[-WINDOW:], token_id),
-            chance,
-        )
-        for chance, token_id in zip(best.values[:k].tolist(), best.indices[:k].tolist(), strict=True)
-        if chance > 0
-    ]
+    expected = []
+    for chance, token_id in zip(best.values[:k].tolist(), best.indices[:k].tolist(), strict=True):
+        token = END if token_id == framing.end_id else vocabulary.token(token_id)
+        if chance > 0:
+            expected.append(NextToken(token, framing.addition(ids[-WINDOW:], token_id), chance))
     entropy = -float((chances * row.clamp(min=-1e30)).sum()) / math.log(2)
     return NextTokens(tuple(read[framing.num_given :]), tuple(expected), entropy)
