@@ -16,6 +16,7 @@ from throughtime.cli.output import (
     InterruptedCommandError,
     Outcome,
     as_command,
+    draw_figure,
     flags,
     say,
     suggested_commands,
@@ -217,13 +218,8 @@ def find_rate(training: Training, out: Path | None) -> Outcome:
     values: dict[str, Any] = {"lr": sweep.suggestion, "rates": sweep.rates, "losses": sweep.losses}
     tried = f"{len(sweep.rates)} updates of {training.model.config.optimizer} tried"
     text = f"Suggested: --lr {sweep.suggestion:.2g} ({tried})"
-    if out is not None:
-        from throughtime import plots
-
-        plots.learning_rates(sweep.rates, sweep.losses, sweep.suggestion, path=out)
-        values["plot"] = str(out)
-        text += f"\nDrawn in {out}."
-    return Outcome(values, [text])
+    draw_figure(out, "learning_rates", sweep.rates, sweep.losses, sweep.suggestion)
+    return Outcome(values | ({} if out is None else {"plot": str(out)}), [text])
 
 
 def _longer(why: str) -> str:
