@@ -167,9 +167,8 @@ def run_server(
 def greeting(models: Models, address: str, unix_socket: Path | None = None) -> str:
     """The address, the models, and how to ask the first of them."""
     curl = "curl" if unix_socket is None else f"curl --unix-socket {quote(str(unix_socket))}"
-    lines = [f"Serving at {address}: open it in a browser to look inside; {address}/docs lists all endpoints"]
-    if unix_socket is not None:
-        lines = [f"Serving at {unix_socket}"]
+    look = f"{address}: open it in a browser to look inside; {address}/docs lists all endpoints"
+    lines = [f"Serving at {unix_socket or look}"]
     for model in models:
         direction = f", {model.source} to {model.target}" if model.task == "translate" else ""
         lines.append(f"  {model.name}: {model.task}{direction}")
@@ -177,8 +176,8 @@ def greeting(models: Models, address: str, unix_socket: Path | None = None) -> s
     path, body = next(filter(None, requests), ("/models", None))
     if body is None:
         return "\n".join([*lines, f"Try: {curl} {address}{path}"])
-    example = dumps(body, ensure_ascii=False).replace("'", "'\\''")
-    lines.append(f"Try: {curl} {address}{path} -H 'Content-Type: application/json' -d '{example}'")
+    example = quote(dumps(body, ensure_ascii=False))
+    lines.append(f"Try: {curl} {address}{path} -H 'Content-Type: application/json' -d {example}")
     return "\n".join(lines)
 
 
@@ -187,9 +186,7 @@ def example_request(served: Served) -> tuple[str, dict[str, Any]] | None:
     path, example = next(iter(TASKS[served.task].requests.items()), ("", {"series": None}))
     if "series" in example:
         return None
-    body = {**example}
-    if "model" in body:
-        body["model"] = served.name
+    body = {**example} | ({"model": served.name} if "model" in example else {})
     if "target" in body:
         body |= {"source": served.source, "target": served.target}
     if "label" in body:
