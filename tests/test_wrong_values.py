@@ -92,7 +92,7 @@ WRONG = {
     "top_k": [lambda: ArraySampling(top_k=2.5), lambda: ArraySampling(top_k=True)],
     "top_p": [lambda: ArraySampling(top_p=NAN)],
     "num_return_sequences": [lambda: build_strategy("stochastic", 1, num_beams="2", num_return_sequences=3)],
-    "limit": [lambda: prune_by_token("0.5"), lambda: prune_by_token(NAN)],
+    "limit": [lambda limit=limit: prune_by_token(limit) for limit in ("0.5", NAN, -0.1, 1.1)],
     "no_repeat_ngram": [lambda: no_repeated_ngram(1.5), lambda: DecodingConstraints(no_repeated_ngram=0)],
     "min_length": [lambda: DecodingConstraints(min_length=-1)],
     "forbid[1]": [lambda: DecodingConstraints(forbidden=["a", 5])],

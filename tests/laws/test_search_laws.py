@@ -25,6 +25,7 @@ OPTIONS = {
     "beam": {"num_beams": 3, "num_return_sequences": 3},
     "diverse": {"num_beams": 4, "groups": 2, "per_group": 2},
     "stochastic": {"num_beams": 3},
+    "exhaustive": {"num_return_sequences": 2},
 }
 """Options other than the defaults of a strategy."""
 
@@ -102,6 +103,7 @@ def test_draws_depend_on_the_seed(name):
         return [[one.tokens for one in own] for own in results]
 
     assert draw(1) == draw(1) != draw(2) == draw(2)
+    assert draw(None) != draw(None)
 
 
 @quick

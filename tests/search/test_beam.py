@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.refusals import refuses
-from tests.search.tables import Contexts, Pairs, best_of_all, exhaustive
+from tests.search.tables import Contexts, Pairs, exhaustive
 
 from throughtime.search.beam import Beam
 from throughtime.search.candidates import highest, prune_by_hypothesis, prune_by_token
@@ -229,17 +229,6 @@ def test_a_row_that_does_not_go_on_sets_no_limit():  # R102
     assert prune_by_token(0.1)(newest, whole)[0, 1:].tolist() == [True, False]
 
 
-def test_results_come_best_first_with_their_own_log_prob():
-    model = Pairs(1, 4, 3)
-    [found] = generate(model, [[0]], Beam(END, 4, num_return_sequences=4), max_new_tokens=6)
-    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
-    for one in found:
-        tokens = (*one.tokens, END) if one.ended else one.tokens
-        assert one.log_prob == pytest.approx(model.log_prob(0, tokens), abs=1e-9)
-        assert one.score == pytest.approx(one.log_prob / len(tokens) ** 0.75, abs=1e-9)
-    assert found[0].score <= best_of_all(model, 0, END, 6, 0.75)[0][0] + 1e-12
-
-
 @pytest.mark.parametrize(
     ("options", "facts"),
     [
@@ -255,9 +244,3 @@ def test_results_come_best_first_with_their_own_log_prob():
 def test_bad_options_are_named(options, facts):
     with refuses(*facts):
         Beam(END, **options)
-
-
-@pytest.mark.parametrize("limit", [-0.1, 1.1])
-def test_a_limit_is_a_probability(limit):
-    with refuses("limit", "0", "1"):
-        prune_by_token(limit)

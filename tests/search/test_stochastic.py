@@ -76,18 +76,6 @@ def test_no_sequence_is_drawn_twice_and_a_wide_beam_draws_them_all():
     assert len(found) == len(everything)
 
 
-def test_seeds_repeat_and_differ():  # R100
-    def draw(seed):
-        results = generate(
-            Pairs(4, 6, 1), [[0], [1], [2], [3]], StochasticBeam(END, 3, seed=seed), max_new_tokens=6
-        )
-        return [[one.tokens for one in found] for found in results]
-
-    assert draw(1) == draw(1)
-    assert draw(1) != draw(2)
-    assert draw(None) != draw(None)
-
-
 def test_draws_depend_on_the_number_of_a_sentence_but_not_on_the_others():
     model = Pairs(4, 6, 1)
     together = generate(model, [[0], [1], [2], [3]], StochasticBeam(END, 3, seed=1), max_new_tokens=6)
