@@ -40,7 +40,7 @@ def save_run(trainer: Trainer) -> Path | None:
     return trainer.checkpoints.save(trainer.step, tensors, values)
 
 
-def restore_run(trainer: Trainer, checkpoint: Checkpoint, same_data: bool) -> None:
+def restore_run(trainer: Trainer, checkpoint: Checkpoint, same_data: bool = True) -> None:
     """Resume exactly from this checkpoint; with other data, from the beginning of its epoch."""
     values, position = checkpoint.values, checkpoint.values["position"]
     adopt_times(values["times"])

@@ -20,7 +20,7 @@ import torch
 
 from throughtime.accelerate import find_learner
 from throughtime.errors import InterruptedRunError
-from throughtime.fit.checkpoint import Checkpoint, Checkpoints
+from throughtime.fit.checkpoint import Checkpoints
 from throughtime.fit.config import TrainingConfig
 from throughtime.fit.divergence import Guard, describe_skips, validation_loss
 from throughtime.fit.learner import Learner, PreparedBatch
@@ -305,13 +305,7 @@ class Trainer:
 
         return self.plan.validate(lambda parts: validate(rank, number * parts), read_clock, self.reporter.say)
 
-    def _save(self) -> Path | None:
-        """Write a checkpoint of all that the rest of the run depends on; never after divergence."""
-        return save_run(self)
-
-    def restore(self, checkpoint: Checkpoint, same_data: bool = True) -> None:
-        """Resume exactly from this checkpoint; with other data, from the beginning of its epoch."""
-        restore_run(self, checkpoint, same_data)
+    _save, restore = save_run, restore_run
 
     def expect(self, spent: float, per_update: float | None) -> None:
         """Begin after `spent` seconds of preparation, or refuse: an update seems to take `per_update`."""

@@ -25,7 +25,7 @@ WEYL = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 STEPS_AT_ONCE, NUMBERS_AT_ONCE = 64, 4_096
 
 
-def philox(counter: tuple[ArrayLike, ...], key: tuple[ArrayLike, ...], rounds: int = 10) -> Words:
+def philox(counter: tuple[ArrayLike, ...], key: tuple[ArrayLike, ...]) -> Words:
     """Four words of 32 bits for a counter of four words and a key of two; arrays are broadcast.
 
     >>> [f"{word:08x}" for word in philox((0, 0, 0, 0), (0, 0))]
@@ -33,7 +33,7 @@ def philox(counter: tuple[ArrayLike, ...], key: tuple[ArrayLike, ...], rounds: i
     """
     a, b, c, d = (np.asarray(word, dtype=np.uint64) for word in counter)
     left, right = (np.asarray(word, dtype=np.uint64) for word in key)
-    for _ in range(rounds):
+    for _ in range(10):
         first, second = a * MULTIPLIERS[0], c * MULTIPLIERS[1]
         a, b, c, d = (second >> HALF) ^ b ^ left, second & LOW, (first >> HALF) ^ d ^ right, first & LOW
         left, right = (left + WEYL[0]) & LOW, (right + WEYL[1]) & LOW

@@ -26,15 +26,15 @@ class TextRunner(ReadsTexts, ExportedModel):
         self.session, self.codec = folder.session("model"), Codec.load(folder.path)
 
 
-def pad(sequences: Sequence[Sequence[int]], *, least: int = 1) -> tuple[Ids, Ids]:
-    """One sequence per column [T, B], padded with zeros, and the lengths [B]; T is at least `least`.
+def pad(sequences: Sequence[Sequence[int]]) -> tuple[Ids, Ids]:
+    """One sequence per column [T, B], padded with zeros, and the lengths [B]; T is at least 1.
 
     >>> ids, lengths = pad([[5, 6, 7], [8]])
     >>> ids.tolist(), lengths.tolist()
     ([[5, 8], [6, 0], [7, 0]], [3, 1])
     """
     lengths = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
-    ids = np.zeros((max(least, int(lengths.max(initial=0))), len(sequences)), dtype=np.int64)
+    ids = np.zeros((max(1, int(lengths.max(initial=0))), len(sequences)), dtype=np.int64)
     for column, one in enumerate(sequences):
         ids[: len(one), column] = one
     return ids, lengths
