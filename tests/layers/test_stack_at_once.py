@@ -42,7 +42,7 @@ def calls(monkeypatch):
 @pytest.mark.parametrize(
     "options", [{}, {"bidirectional": True}, {"initial": "learned"}, {"batch_first": True}]
 )
-@pytest.mark.parametrize("lengths", [None, torch.tensor([3, 5])])
+@pytest.mark.parametrize("lengths", [None, *map(torch.tensor, ([3, 5], [6, 0], [4, 4]))])
 def test_at_once_it_gives_what_it_gives_layer_by_layer(name, options, lengths, calls):
     stack = Stack(name, 4, 4, 3, **options).double()
     for weight in stack.parameters():

@@ -92,13 +92,6 @@ def test_ragged_rows_of_any_lengths(directions, data, steps, batch):
     torch.testing.assert_close(ours, truth, rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize("lengths", [None, LENGTHS, torch.tensor([2, 3, 0, 1]), torch.tensor([4, 4, 4, 4])])
-@pytest.mark.parametrize("directions", [1, 2])
-def test_the_entry_equals_the_reference(directions, lengths, left_to_torch):
-    stack = build("gru", 3, directions)
-    assert_equal(stack, partial(scan_layers, cells_of(stack)), lengths, backends=("reference",))
-
-
 @every_kind
 @pytest.mark.parametrize("directions", [1, 2])
 @pytest.mark.parametrize("lengths", [None, LENGTHS])

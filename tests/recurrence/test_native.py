@@ -90,21 +90,6 @@ def test_padding_is_never_read(bad):
     assert not x.grad[torch.arange(5)[:, None] >= lengths].any()
 
 
-def test_gradients_agree_with_finite_differences_through_the_frozen_steps():
-    cell = build("lstm", inputs=2, hidden=2)
-    names, values = zip(*cell.weights().items(), strict=True)
-    x, h, c = (
-        torch.randn(shape, dtype=torch.float64).requires_grad_() for shape in ((3, 3, 2), (3, 2), (3, 2))
-    )
-
-    def run(x, h, c, *weights):
-        with cell.replacing(dict(zip(names, weights, strict=True))):
-            outputs, last = scan(cell, x, (h, c), torch.tensor([3, 0, 1]), backend="native")
-        return (outputs, *last)
-
-    assert torch.autograd.gradcheck(run, (x, h, c, *values), atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("cell", "carry", "facts"),
     [
