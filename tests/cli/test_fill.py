@@ -71,15 +71,12 @@ def test_evaluate_names_its_masks(run, throughtime):
 
 
 def test_what_cannot_be_is_refused_in_a_sentence(run, text, tmp_path, throughtime, typed):
-    assert throughtime("train", "ngram", "--data", text, "--out", tmp_path / "ngram").code == 0
     lines = tmp_path / "lines.txt"
     lines.write_text("a ___\n\nno blank\n")
     cases = {
         ("fill", run, "red goes left."): ("SENTENCE:", "___"),
         ("fill", run, "--file", lines): (f"{lines}:3:",),
         ("fill", run, "a ___", "--file", lines): ("--file",),
-        ("fill", tmp_path / "ngram", "a ___"): (f"{tmp_path / 'ngram'}:",),
-        ("fill", tmp_path / "nowhere", "a ___"): (f"{tmp_path / 'nowhere'}:",),
         ("generate", run, "--prompt", "the"): ("bidirectional",),  # R66
         ("evaluate", run, "--num-beams", 2): ("--num-beams:",),
         ("train", "fill", "--data", text, "--out", tmp_path / "new", "--set", "maskshare=1"): (

@@ -93,30 +93,27 @@ def test_one_step_of_every_cell(cell):
     assert verify({"step": to_onnx(graph)}, [Case("step", "4", given, expected)], "float32")
 
 
-@pytest.mark.parametrize("int8", [False, True], ids=["float32", "int8"])
-@pytest.mark.parametrize("preset", PRESETS)
-def test_every_structure_of_a_translator(preset, int8):
+def translator(preset, **options):
     torch.manual_seed(1)
-    model = build(preset, 30, 40, bos_id=1, embedding_size=8, hidden_size=16).eval()
-    models = {
-        "encoder": to_onnx(build_encoder_graph(model, int8)),
-        "decoder": to_onnx(build_decoder_graph(model, int8)),
-    }
+    return build(preset, 30, 40, bos_id=1, embedding_size=8, hidden_size=16, **options).eval()
+
+
+def verify_translator(model, int8=False):
+    graphs = {"encoder": build_encoder_graph(model, int8), "decoder": build_decoder_graph(model, int8)}
+    models = {part: to_onnx(graph) for part, graph in graphs.items()}
     found = verify(models, _cases(model, 30, 40, None), "int8" if int8 else "float32")
     assert {one["part"] for one in found} == {"encoder", "decoder"}
 
 
+@pytest.mark.parametrize("int8", [False, True], ids=["float32", "int8"])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_structure_of_a_translator(preset, int8):
+    verify_translator(translator(preset), int8)
+
+
 @pytest.mark.parametrize("attention", ["dot", "general"])
 def test_every_attention(attention):
-    torch.manual_seed(1)
-    model = build(
-        "attention", 30, 40, bos_id=1, embedding_size=8, hidden_size=16, attention=attention, scaled=True
-    ).eval()
-    models = {
-        "encoder": to_onnx(build_encoder_graph(model, False)),
-        "decoder": to_onnx(build_decoder_graph(model, False)),
-    }
-    assert verify(models, _cases(model, 30, 40, None), "float32")
+    verify_translator(translator("attention", attention=attention, scaled=True))
 
 
 class Distance(Attention):
@@ -138,15 +135,10 @@ class ExportedDistance(Distance):
 
 
 def test_an_outside_attention_exports_by_what_it_declares():
-    torch.manual_seed(1)
-    model = build("attention", 30, 40, bos_id=1, embedding_size=8, hidden_size=16).eval()
+    model = translator("attention")
     attention = model.decoder.attention
     model.decoder.attention = ExportedDistance(attention.query_size, attention.memory_size)
-    models = {
-        "encoder": to_onnx(build_encoder_graph(model, False)),
-        "decoder": to_onnx(build_decoder_graph(model, False)),
-    }
-    assert verify(models, _cases(model, 30, 40, None), "float32")
+    verify_translator(model)
     model.decoder.attention = Distance(attention.query_size, attention.memory_size)
     with refuses("export", "Distance", "graph_scores"):
         build_decoder_graph(model, False)

@@ -195,17 +195,11 @@ def test_a_run_of_an_older_release_keeps_its_words(trained, opened, tmp_path):
     assert "tokens:basic-english" in older.evaluate(opened, split="valid").signature
 
 
-def test_a_model_starts_from_another(trained, requests, opened, tmp_path):
-    config = ClassifyConfig(data=str(requests))
-    model = Classifier.initialise_from(trained[0], config, {"data": str(requests)})
-    assert model.config.hidden_size == SMALL["hidden_size"]
-    assert model.evaluate(opened, split="test").values["accuracy"] > 0.9
-    with refuses("hidden_size", "5", "16"):
-        Classifier.initialise_from(trained[0], config, {"hidden_size": 5})
+def test_a_model_goes_on_with_its_own_labels_only(classifier, tmp_path):
     other = tmp_path / "other.csv"
     other.write_text("text,label\n" + "a,sport\nb,music\n" * 5)
     with refuses("other.csv", "'sport'"):
-        model.build_objective(open_dataset(str(other)))
+        classifier.build_objective(open_dataset(str(other)))
 
 
 def test_labels_that_training_did_not_know_are_counted_wrong(classifier, tmp_path):

@@ -23,7 +23,6 @@ from throughtime.data.records import Pair
 from throughtime.fit.progress import Reporter
 from throughtime.folder import ModelFolder
 from throughtime.metrics.bleu import BleuSums, corpus_bleu
-from throughtime.models.weights import save_weights
 from throughtime.results import Translation
 from throughtime.runtime.search import MAX_LENGTH_PENALTY, batches_by_length
 from throughtime.search.beam import Beam
@@ -317,18 +316,8 @@ def test_cut_sentences_are_told_and_written_down(new, opened, tmp_path):  # R72
 @pytest.mark.parametrize(
     "structure", ["attention", "attention-no-feeding", "conditional", "main", "state-only", "context-only"]
 )
-def test_every_structure_trains_and_translates(new, opened, structure):
+def test_what_attends_aligns(new, structure):
     model = new(structure=structure, hidden_size=16, embedding_size=16)
-    task = model.build_objective(opened)
-    optimizer = torch.optim.Adam(model.model.parameters(), 0.01)
-    losses = []
-    for batch in itertools.islice(task.batches(0, 1), 12):
-        loss, _ = task.loss(batch, ())
-        optimizer.zero_grad()
-        (loss.penalty / batch.count).backward()
-        optimizer.step()
-        losses.append(loss.total.item() / batch.count)
-    assert losses[-1] < losses[0]
     model.model.eval()
     [one] = model.translate(["one two"], max_length=5, align=True)
     assert (one.alignment is not None) == (structure in ("attention", "attention-no-feeding", "conditional"))
@@ -549,20 +538,13 @@ def test_words_that_nothing_points_to_are_not_copied(trained, monkeypatch):
         model.translate(["one zebra ."], copy_unknown=True)
 
 
-def test_saved_and_loaded_it_is_the_same(trained, tmp_path, new):
-    out, _ = trained
-    one, two = tt.load(out, device="cpu"), tt.load(out, device="cpu")
-    assert one.translate(["six two ."]) == two.translate(["six two ."])
-    assert one.generation == two.generation
-    folder = ModelFolder(tmp_path)
+def test_a_shared_vocabulary_is_loaded_as_one(tmp_path, new):
     model = new(tokens="bpe")
+    model.save(tmp_path / "run")
+    codecs = tt.load(tmp_path / "run", device="cpu").codecs
     assert model.codecs.shared
-    model.save_description(folder)
-    save_weights(model.model, folder)
-    loaded = Translator.load(ModelFolder.at(tmp_path), folder.read_config()[1], "cpu")
-    assert loaded.codecs.hash == model.codecs.hash
-    assert loaded.codecs.shared
-    assert loaded.score([Pair("one", "un")])[0].total == model.score([Pair("one", "un")])[0].total
+    assert codecs.shared
+    assert codecs.hash == model.codecs.hash
 
 
 def test_several_models_translate_together(trained, new):
@@ -579,16 +561,9 @@ def test_several_models_translate_together(trained, new):
         combine_translators([models[0], new(tokens="bpe")])
 
 
-def test_a_model_starts_from_another(trained, pairs):
-    out, _ = trained
-    config = TranslateConfig(data=str(pairs), source="en", target="fr", device="cpu", lr=0.5)
-    model = Translator.initialise_from(out, config, {"lr": 0.5})
-    assert (model.config.lr, model.config.tokens, model.config.hidden_size) == (0.5, "space", 48)
-    assert texts(model.translate(["one ."])) == ["un !"]
-    with refuses("hidden_size", "7", "48"):
-        Translator.initialise_from(out, config, {"hidden_size": 7})
+def test_a_model_that_starts_from_another_has_its_output_bias(trained):
     with refuses("output_bias", "init_from"):
-        Translator.initialise_from(out, config, {"output_bias": "zeros"})
+        Translator.initialise_from(trained[0], TranslateConfig(data="x"), {"output_bias": "zeros"})
 
 
 def test_search_errors_are_counted(translator, opened):
