@@ -7,14 +7,10 @@ import json
 import math
 from itertools import count
 
-import numpy as np
 import pytest
 import torch
 from tests.refusals import lacks, refuses
-from tests.windows import SeriesWindows
-from torch import nn
 
-import throughtime as tt
 from throughtime.errors import ThroughtimeError
 from throughtime.fit.config import TrainingConfig
 from throughtime.fit.divergence import MAX_SKIPS
@@ -50,72 +46,6 @@ def test_reports_have_norm_clipped_share_rate_and_speed(clip, language_task, tra
         assert line["lr"] == trainer.config.lr
         assert line["tokens_per_second"] > 0
         assert line.get("clipped") == {1e-3: 1.0, 1e6: 0.0, None: None}[clip]
-
-
-def standardised(values):
-    return (values - values.mean()) / values.std()
-
-
-def test_linear_autoregression_beats_the_mean(series_task, linear, trainer_of):
-    """The notes' recipe on their ramp, as a task of one's own; to beat: the mean of what was trained on."""
-    model_errors, mean_errors, last_losses, first_losses = [], [], [], []
-    for seed in range(4):
-        noise = np.random.default_rng(seed).standard_normal(1000)
-        values = standardised(np.linspace(0, 10, 1000) + 0.5 * noise)
-        train = SeriesWindows(values, lookback=4, horizon=1, times=range(600))
-        valid = SeriesWindows(values, lookback=4, horizon=1, times=range(600, 1000))
-        config = TrainingConfig(seed=seed, epochs=5, batch_size=10, optimizer="sgd", lr=0.01, clip=None)
-        torch.manual_seed(seed)
-        trainer = trainer_of(series_task(linear(4), train, valid, config), config)
-        summary = trainer.fit()
-        epochs = lines(trainer, "epoch")
-        assert len(epochs) == 5
-        first_losses.append(epochs[0]["train_mse"])
-        last_losses.append(epochs[-1]["train_mse"])
-        model_errors.append(summary.best["mse"])
-        mean_errors.append(float(np.mean((valid.targets - train.targets.mean()) ** 2)))
-        in_sample_mean = float(train.targets.var())
-        assert last_losses[-1] < 0.5 * in_sample_mean  # in sample it holds for every single seed
-    assert np.mean(last_losses) < np.mean(first_losses)
-    assert np.mean(model_errors) < 0.1 * np.mean(mean_errors)
-
-
-class Latent(nn.Module):
-    """h_t = g(h_{t-1}, x_{t-1}), and x_t from h_t."""
-
-    def __init__(self, hidden: int) -> None:
-        super().__init__()
-        self.cell, self.out = tt.GRU(1, hidden), nn.Linear(hidden, 1)
-
-    def forward(self, inputs):  # [lookback, B, 1]
-        _, state = tt.scan(self.cell, inputs)
-        return self.out(state[0])
-
-
-@pytest.mark.slow
-def test_latent_autoregression_beats_the_linear_one(series_task, linear, trainer_of):  # R5
-    """R3's noisy sine: the linear model of R2 looks back on 4 values, a state can sum up many more."""
-    found = {"linear": [], "latent": []}
-    for seed in range(3):
-        noise = np.random.default_rng(seed).standard_normal(1000)
-        values = np.sin(0.01 * np.arange(1000)) + 0.2 * noise
-
-        def windows(times, lookback, values=values):
-            return SeriesWindows(values, lookback=lookback, horizon=1, times=times)
-
-        for kind, lookback in (("linear", 4), ("latent", 24)):
-            config = TrainingConfig(seed=seed, epochs=5, batch_size=10, optimizer="sgd", lr=0.01, clip=None)
-            if kind == "latent":
-                changed = {"epochs": 8, "optimizer": "adamw", "lr": 0.02, "clip": 1.0, "schedule": "cosine"}
-                config = config.model_copy(update=changed)
-            torch.manual_seed(seed)
-            model = linear(4) if kind == "linear" else Latent(8)
-            # Both are trained and judged on the same targets.
-            train, valid = windows(range(24, 600), lookback), windows(range(600, 1000), lookback)
-            trainer = trainer_of(series_task(model, train, valid, config), config)
-            found[kind].append(trainer.fit().best["mse"])
-    assert np.mean(found["linear"]) < 0.5  # itself no straw man: the variance is about one half
-    assert np.mean(found["latent"]) < np.mean(found["linear"])
 
 
 def test_accumulated_batches_are_one_large_batch(language_task, trainer_of):
