@@ -23,7 +23,8 @@ from throughtime.fit.trainer import Trainer
 
 UPDATE = "test.update"
 OPERATIONS = {"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "shutil.rmtree"}
-MAX_SECONDS = 60
+MAX_OPERATIONS = 400
+"""Operations until a kill, at most; the files of a run that begins are some fifty of them."""
 
 
 def kill_before(operation: int, folder: Path, torn: bool) -> None:
@@ -74,7 +75,7 @@ def drive(seed: int, kills: int, folder: Path, words: list[str]) -> None:
     while survived < kills:
         if (run / "training.json").exists():
             shutil.rmtree(run)
-        last = MAX_SECONDS if survived else 8  # the first is killed while it creates its folder
+        last = MAX_OPERATIONS if survived else 8  # the first is killed while it creates its folder
         kill = (dice.randint(4, last), folder, dice.random() < 0.25)
         code = attempt(resume, log, kill)
         assert code in (0, -signal.SIGKILL), log.read_text()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -12,69 +11,8 @@ import sys
 import time
 
 import pytest
-from safetensors.torch import load_file
 from tests.plain import PLAIN
 from tests.refusals import lacks
-
-# Everything is imported once; each attempt is a process forked from there, that runs the command.
-DRIVER = r"""
-import json, os, random, shutil, signal, sys, time
-from pathlib import Path
-import rich.progress, torch._dynamo
-import throughtime.tasks.language.model, throughtime.fit.run
-from throughtime.cli.main import main
-
-sys.modules["torch.utils.tensorboard"] = None
-throughtime.fit.run._draw = lambda *_: None  # a picture takes longer than the training
-
-dice = random.Random(int(sys.argv[1]))
-
-def attempt(words, out, log):
-    child = os.fork()
-    if child:
-        return child
-    sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(sink, 1), os.dup2(sink, 2)
-    os._exit(main([*words, "--out", str(out)]))
-
-def code_of(child):
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-def saved(out):
-    return max((path.name for path in out.glob("checkpoints/step-*")), default="")
-
-def killed(words, out, log, start, length):
-    # One is killed while it starts, one at any time after, three once they have saved something new.
-    moments = ["start", "any"] + ["saved"] * 3
-    dice.shuffle(moments)
-    for moment in moments:
-        said, last = log.read_text().count("\n") if log.exists() else 0, saved(out)
-        child = attempt([*words, "--resume"], out, log)
-        if moment == "start":
-            time.sleep(dice.uniform(0, start))
-        while moment == "any" and not (log.exists() and log.read_text().count("\n") > said):
-            time.sleep(0.001)
-        while moment == "saved" and saved(out) == last and not (out / "training.json").exists():
-            time.sleep(0.001)
-        time.sleep(dice.uniform(0, length / 10))
-        os.kill(child, signal.SIGKILL)
-        assert code_of(child) in (0, -signal.SIGKILL), log.read_text()
-        if (out / "training.json").exists():
-            return False
-    return True
-
-for words, folder in json.loads(sys.argv[2]):
-    folder = Path(folder)
-    began = time.monotonic()
-    assert code_of(attempt(words, folder / "whole", folder / "whole.log")) == 0
-    length = json.loads((folder / "whole" / "training.json").read_text())["seconds"]
-    start = time.monotonic() - began - length
-    out, log = folder / "killed", folder / "killed.log"
-    while not killed(words, out, log, min(start, 1.0), length):
-        shutil.rmtree(out)  # done before the last kill: all five again, on a run that begins anew
-        log.unlink()
-    assert code_of(attempt([*words, "--resume"], out, log)) == 0, log.read_text()
-"""
 
 EVERY_KIND_OF_STATE = {
     "epochs": 2,
@@ -141,47 +79,6 @@ def same_run(left, right):
     files = [run / "checkpoints" / steps[0] / "tensors.safetensors" for run in (left, right)]
     assert files[0].read_bytes() == files[1].read_bytes()
     assert measured(left) == measured(right)
-
-
-@pytest.fixture(scope="module")
-def killed(text, tmp_path_factory):
-    """Both runs, each once without a kill and once with five of them."""
-    seed = random.SystemRandom().randrange(2**32)
-    folders = {name: tmp_path_factory.mktemp(name) for name in VARIANTS}
-    work = [(words(text, settings), str(folders[name])) for name, settings in VARIANTS.items()]
-    driver = [sys.executable, "-c", DRIVER, str(seed), json.dumps(work)]
-    ran = subprocess.run(driver, capture_output=True, text=True, timeout=180)
-    assert ran.returncode == 0, f"with seed {seed}: {ran.stderr}"
-    return seed, folders
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", VARIANTS)
-def test_killed_at_five_random_moments(name, killed):
-    """Law 6, by SIGKILL."""
-    seed, folders = killed
-    print(f"the moments of the kills follow from seed {seed}")
-    folder = folders[name]
-    same_run(folder / "whole", folder / "killed")
-    log = (folder / "killed.log").read_text()
-    resumed = [line for line in log.splitlines() if line.startswith("Continuing from step-")]
-    assert len(set(resumed)) >= 3, log  # killed in the middle, not before it began
-    stalls = "Validation stalls" in (folder / "whole.log").read_text()
-    assert stalls == (name == "nt-asgd")
-    last = max((folder / "whole" / "checkpoints").glob("step-*"))
-    kinds = {part.split(".")[0] for part in load_file(last / "tensors.safetensors")}
-    assert kinds == {"model", "optimizer", "average", "carried"}
-    assert all(path.name.startswith("step-") for path in (folder / "killed" / "checkpoints").iterdir())
-
-
-def test_what_a_kill_after_the_last_update_left_is_swept_away(text, tmp_path, throughtime):
-    command = (*words(text, {"epochs": 1, "checkpoint_every": 10}), "--out", tmp_path / "run")
-    assert throughtime(*command).code == 0
-    (tmp_path / "run" / "training.json").unlink()
-    left = tmp_path / "run" / "checkpoints" / ".step-00000010.old.part"
-    left.mkdir()
-    assert throughtime(*command, "--resume").code == 0
-    assert not left.exists()
 
 
 def test_a_torn_checkpoint_is_refused_and_the_one_before_offered(text, tmp_path, throughtime):
