@@ -8,3 +8,14 @@ PLAIN = {
     "schedule": "constant",
     "lr": 2e-3,
 }
+
+SMALL = {
+    "embedding_size": 12,
+    "hidden_size": 12,
+    "batch_size": 4,
+    "num_steps": 10,
+    "tokens": "word",
+    "device": "cpu",
+    **PLAIN,
+}
+"""A small language model of that kind."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.plain import PLAIN
+from tests.plain import SMALL
 from tests.windows import SeriesWindows
 from torch import nn
 
@@ -42,16 +42,7 @@ def language_task(text):
     """A language model's task on that text, with the settings at hand."""
 
     def build(**settings):
-        small = {
-            "embedding_size": 12,
-            "hidden_size": 12,
-            "batch_size": 4,
-            "num_steps": 10,
-            "tokens": "word",
-            "device": "cpu",
-            **PLAIN,
-        }
-        config = LanguageConfig(data=str(text), **{**small, **settings})
+        config = LanguageConfig(data=str(text), **{**SMALL, **settings})
         dataset = open_dataset(str(text))
         return RecurrentLanguage.create(config, dataset).build_objective(dataset)
 
@@ -162,19 +153,7 @@ class Linear(nn.Module):
 
 
 @pytest.fixture
-def series_task():
-    """The task, for any model of windows."""
-    return SeriesTask
-
-
-@pytest.fixture
-def linear():
-    """The linear autoregression."""
-    return Linear
-
-
-@pytest.fixture
-def ramp(series_task, linear):
+def ramp():
     """A linear autoregression on a noisy ramp, 60 windows of 3."""
 
     def build(config, valid=True):
@@ -182,6 +161,6 @@ def ramp(series_task, linear):
         noise = torch.randn(64, generator=torch.Generator().manual_seed(5))
         values = (torch.linspace(-1, 1, 64) + 0.2 * noise).numpy()
         train, rest = SeriesWindows(values[:48], 3, 1), SeriesWindows(values[45:], 3, 1)
-        return series_task(linear(3), train, rest if valid else None, config)
+        return SeriesTask(Linear(3), train, rest if valid else None, config)
 
     return build

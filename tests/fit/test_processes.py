@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 from safetensors.torch import load_file
-from tests.plain import PLAIN
+from tests.fit.test_resume import words as training_words
 from tests.tiny import tiny_data, training
 
 import throughtime as tt
@@ -54,20 +54,7 @@ with join_processes(torch.device("cpu")) as processes:
 
 
 def words(text, out, **settings):
-    small = {
-        "embedding_size": 12,
-        "hidden_size": 12,
-        "num_steps": 10,
-        "tokens": "word",
-        "device": "cpu",
-        **PLAIN,
-    }
-    pairs = [
-        word
-        for key, value in {**small, **settings}.items()
-        for word in ("--set", f"{key}={json.dumps(value)}")
-    ]
-    return ["train", "language", "--data", str(text), *pairs, "--out", str(out)]
+    return [*training_words(text, settings), "--out", str(out)]
 
 
 RUNS = {

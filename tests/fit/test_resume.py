@@ -11,7 +11,7 @@ import sys
 import time
 
 import pytest
-from tests.plain import PLAIN
+from tests.plain import SMALL
 from tests.refusals import lacks
 
 EVERY_KIND_OF_STATE = {
@@ -48,15 +48,7 @@ VARIANTS = {"adamw-ema": EVERY_KIND_OF_STATE, "nt-asgd": AVERAGED_LATE}
 
 
 def words(text, settings):
-    small = {
-        "embedding_size": 12,
-        "hidden_size": 12,
-        "batch_size": 4,
-        "num_steps": 10,
-        "tokens": "word",
-        **PLAIN,
-    }
-    given = {**small, "device": "cpu", **settings}
+    given = {**SMALL, **settings}
     pairs = [word for key, value in given.items() for word in ("--set", f"{key}={json.dumps(value)}")]
     return ["train", "language", "--data", str(text), *pairs]
 
