@@ -266,10 +266,6 @@ class Graph:
         if self.for_page and all(name != output.name for output in self.outputs):
             self.output(value, name, dtype, shape)
 
-    def loop_body(self, name: str) -> Graph:
-        """The body of a loop in this graph; it sees all values of this graph, which holds its weights."""
-        return Graph(name, around=self)
-
     def program(self) -> list[Node]:
         """The nodes to run, in order; nodes that compute an output write it under the name of the output.
 

@@ -135,7 +135,7 @@ def _loop(
     graph: Graph, cell: Cell, x: str, state: State, lengths: str | None, *, reverse: bool
 ) -> tuple[str, State]:
     """Run a cell step by step, by ONNX's Scan. In reverse, the state waits for the last real step."""
-    body = graph.loop_body("steps")
+    body = Graph("steps", around=graph)
     sizes = cell.state_sizes
     before = tuple(body.input(graph.fresh("before"), "float32", ["batch", size]) for size in sizes)
     scanned = [cell.graph_project(graph, x)]
