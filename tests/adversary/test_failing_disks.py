@@ -109,6 +109,17 @@ def commands(tmp_path, model_folder):
     }
 
 
+@pytest.fixture(params=["training", "counting", "page", "onnx", "convert", "forecast", "stats"])
+def command(request, commands):
+    """Where a command writes, its words, and those that must work afterwards."""
+    if request.param == "onnx":
+        pytest.importorskip("onnxruntime")
+    if request.param == "stats":
+        pytest.importorskip("matplotlib")
+    disk, every = commands
+    return request.param, str(disk), *every[request.param]
+
+
 def drive(attempts, words, **environment):
     ran = subprocess.run(
         [*words, sys.executable, str(DRIVER)],
@@ -142,35 +153,20 @@ def judge(attempts, results):
     return failed
 
 
-NAMES = ["training", "counting", "page", "onnx", "convert", "forecast", "stats"]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_failing_disk(name, preload, commands):
-    if name == "onnx":
-        pytest.importorskip("onnxruntime")
-    if name == "stats":
-        pytest.importorskip("matplotlib")
-    disk, every = commands
-    words, again = every[name]
+def test_a_failing_disk(preload, command):
+    name, folder, words, again = command
     firsts = (0, 1, 4, 12) if name == "training" else (0, 2)
     calls = itertools.product(("write", "fsync", "rename", "mkdir"), firsts)
     attempts = [
-        {"folder": str(disk), "words": words, "again": again, "call": call, "first": first}
+        {"folder": folder, "words": words, "again": again, "call": call, "first": first}
         for call, first in calls
     ]
     assert judge(attempts, drive(attempts, [], LD_PRELOAD=str(preload))) >= 2
 
 
 @pytest.mark.skipif(not can_mount(), reason="needs unshare and the right to mount a file system")
-@pytest.mark.parametrize("name", NAMES)
-def test_a_full_disk(name, commands):
-    if name == "onnx":
-        pytest.importorskip("onnxruntime")
-    if name == "stats":
-        pytest.importorskip("matplotlib")
-    disk, every = commands
-    words, again = every[name]
+def test_a_full_disk(command):
+    name, folder, words, again = command
     sizes = (4, 8, 16, 40, 80) if name in ("training", "onnx") else (4, 8)
-    attempts = [{"folder": str(disk), "words": words, "again": again, "kilobytes": size} for size in sizes]
+    attempts = [{"folder": folder, "words": words, "again": again, "kilobytes": size} for size in sizes]
     assert judge(attempts, drive(attempts, ["unshare", "-r", "-m"])) >= 1

@@ -44,21 +44,18 @@ def test_unknown_names_are_refused_with_the_nearest() -> None:
         embedded.series("sine", length=0)
 
 
-def test_sine_is_a_slow_wave_with_noise() -> None:  # R3
-    values = embedded.series("sine")
-    noise = values - np.sin(0.01 * np.arange(1, 1001))
-    assert values.shape == (1000,)
-    assert values.dtype == np.float64
-    assert abs(noise.mean()) < 0.03
-    assert 0.18 < noise.std() < 0.22
-
-
-def test_ramp_is_a_climb_with_noise() -> None:  # R3
-    values = embedded.series("ramp")
-    noise = values - np.linspace(0, 10, 1000)
-    assert values.shape == (1000,)
-    assert abs(noise.mean()) < 0.06
-    assert 0.46 < noise.std() < 0.54
+@pytest.mark.parametrize(
+    ("name", "clean", "deviation"),
+    [("sine", np.sin(0.01 * np.arange(1, 1001)), 0.2), ("ramp", np.linspace(0, 10, 1000), 0.5)],
+)
+def test_series_are_a_slow_wave_and_a_climb_with_noise(
+    name: str, clean: object, deviation: float
+) -> None:  # R3
+    values = embedded.series(name)
+    noise = values - clean
+    assert (values.shape, values.dtype) == ((1000,), np.float64)
+    assert abs(noise.mean()) < 0.15 * deviation
+    assert noise.std() == pytest.approx(deviation, rel=0.1)
 
 
 def test_series_follow_their_seed_and_length() -> None:  # R3

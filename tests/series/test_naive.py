@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,18 +14,14 @@ from throughtime.series.baselines import drift, naive, repeated_rows, seasonal_n
 Y = np.random.default_rng(3).normal(size=40).cumsum() + 50
 
 
-def test_naive_is_statsmodels_random_walk() -> None:
+@pytest.mark.parametrize(
+    ("rule", "order", "seasonal", "h"),
+    [(naive, (0, 1, 0), (0, 0, 0, 0), 5), (partial(seasonal_naive, season=4), (0, 0, 0), (0, 1, 0, 4), 10)],
+)
+def test_naive_rules_are_statsmodels_random_walks(rule, order, seasonal, h) -> None:
     arima = pytest.importorskip("statsmodels.tsa.arima.model")
-    told = arima.ARIMA(Y, order=(0, 1, 0)).fit().get_forecast(5)
-    mean, deviation = naive(Y, 5)
-    np.testing.assert_allclose(mean, told.predicted_mean, rtol=1e-6)
-    np.testing.assert_allclose(deviation, told.se_mean, rtol=1e-3)
-
-
-def test_seasonal_naive_is_statsmodels_seasonal_random_walk() -> None:
-    arima = pytest.importorskip("statsmodels.tsa.arima.model")
-    told = arima.ARIMA(Y, order=(0, 0, 0), seasonal_order=(0, 1, 0, 4)).fit().get_forecast(10)
-    mean, deviation = seasonal_naive(Y, 10, season=4)
+    told = arima.ARIMA(Y, order=order, seasonal_order=seasonal).fit().get_forecast(h)
+    mean, deviation = rule(Y, h)
     np.testing.assert_allclose(mean, told.predicted_mean, rtol=1e-6)
     np.testing.assert_allclose(deviation, told.se_mean, rtol=1e-3)
 

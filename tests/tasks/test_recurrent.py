@@ -78,36 +78,17 @@ def beats_the_bigram(config, dataset, folder):
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_beats_the_bigram(cell, text, tmp_path):  # R40, in small
-    settings = {
-        "embedding_size": 24,
-        "hidden_size": 24,
-        "batch_size": 8,
-        "num_steps": 18,
-        "tokens": "word",
-        "input_dropout": 0.0,
-        "hidden_dropout": 0.0,
-        "output_dropout": 0.0,
-        "schedule": "constant",
-    }
-    config = LanguageConfig(data=str(text), cell=cell, epochs=10, lr=0.03, device="cpu", **settings)
+    settings = {**PLAIN, "embedding_size": 24, "hidden_size": 24, "num_steps": 18, "lr": 0.03}
+    settings |= {"batch_size": 8, "tokens": "word", "epochs": 10, "device": "cpu"}
+    config = LanguageConfig(data=str(text), cell=cell, **settings)
     ours, counted = beats_the_bigram(config, open_dataset(str(text)), tmp_path / "run")
     assert ours < 0.85 * counted
 
 
 def test_beats_the_bigram_on_the_time_machine(corpora, tmp_path):  # R40
-    settings = {
-        "embedding_size": 48,
-        "hidden_size": 48,
-        "batch_size": 16,
-        "num_steps": 32,
-        "input_dropout": 0.0,
-        "hidden_dropout": 0.0,
-        "output_dropout": 0.0,
-        "schedule": "constant",
-    }
-    config = LanguageConfig(
-        data="timemachine", cell="gru", epochs=1, lr=0.01, max_tokens=100_000, device="cpu", **settings
-    )
+    settings = {**PLAIN, "embedding_size": 48, "hidden_size": 48, "num_steps": 32, "lr": 0.01}
+    settings |= {"batch_size": 16, "max_tokens": 100_000, "epochs": 1, "device": "cpu"}
+    config = LanguageConfig(data="timemachine", cell="gru", **settings)
     ours, counted = beats_the_bigram(config, open_dataset("timemachine"), tmp_path / "run")
     assert ours < 0.9 * counted
 
