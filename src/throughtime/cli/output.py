@@ -8,7 +8,6 @@ import inspect
 import json
 import os
 import shlex
-import sys
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -213,13 +212,14 @@ def warn(warnings: Mapping[str, str]) -> None:
 @contextlib.contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None] | None]:
     """Yield a progress bar on stderr for work in several pieces; none unless stderr is a terminal."""
-    if not sys.stderr.isatty():  # without importing what draws it
+    console = stderr()
+    if not console.is_terminal:
         yield None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bars = Progress(*columns, console=stderr(), transient=True)
+    bars = Progress(*columns, console=console, transient=True)
     task = bars.add_task(title, total=None)
 
     def advance(done: int, total: int) -> None:
