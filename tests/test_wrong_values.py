@@ -93,9 +93,9 @@ WRONG = {
     "top_p": [lambda: ArraySampling(top_p=NAN)],
     "num_return_sequences": [lambda: build_strategy("stochastic", 1, num_beams="2", num_return_sequences=3)],
     "limit": [lambda limit=limit: prune_by_token(limit) for limit in ("0.5", NAN, -0.1, 1.1)],
-    "no_repeat_ngram": [lambda: no_repeated_ngram(1.5), lambda: DecodingConstraints(no_repeated_ngram=0)],
+    "no_repeat_ngram": [lambda: no_repeated_ngram(1.5), lambda: DecodingConstraints(no_repeat_ngram=0)],
     "min_length": [lambda: DecodingConstraints(min_length=-1)],
-    "forbid[1]": [lambda: DecodingConstraints(forbidden=["a", 5])],
+    "forbid[1]": [lambda: DecodingConstraints(forbid=["a", 5])],
     "h": [lambda: Rolling(3, 2, 4.5)],
 }
 

@@ -248,9 +248,8 @@ class Cell(nn.Module, ABC):
 
     def extra_repr(self) -> str:
         """Return what `print(cell)` shows."""
-        return f"{self.input_size}, {self.hidden_size}" + ", initial='learned'" * bool(
-            len(self.learned_state)
-        )
+        learned = ", initial='learned'" if len(self.learned_state) else ""
+        return f"{self.input_size}, {self.hidden_size}{learned}"
 
     def reset_parameters(self) -> None:
         """Draw all weights from U(-1/sqrt(H), 1/sqrt(H)), as torch does."""

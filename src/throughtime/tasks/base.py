@@ -341,7 +341,9 @@ def load(
     trust_changed: bool = False,
 ) -> Any:
     """Load a trained model of any task; see `throughtime.api.load`."""
-    saved = SavedRun.open(path)
+    folder = ModelFolder.at(path)
+    folder.check(trust_changed=trust_changed)  # before anything is read from it
+    saved = SavedRun(folder, *folder.read_config())
     if task is not None and saved.task != task:
         raise InputError("task", f"is {task!r}, but {path} holds a model of the task {saved.task!r}")
-    return saved.load(device, network=network, trust_changed=trust_changed)
+    return saved.build(device, network=network)

@@ -211,4 +211,8 @@ class SavedRun(NamedTuple):
     def load(self, device: str = "auto", *, network: Any = None, trust_changed: bool = False) -> Any:
         """Load the model, after its files were compared with those that were saved."""
         self.folder.check(trust_changed=trust_changed)
+        return self.build(device, network=network)
+
+    def build(self, device: str = "auto", *, network: Any = None) -> Any:
+        """Build the model, whose files were compared before."""
         return TASKS[self.task].part("predictor").load(self.folder, self.settings, device, network=network)
