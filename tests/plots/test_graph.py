@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from tests.inspection.test_gates import Threefold
 
 from throughtime import plots
 from throughtime.cells import CELLS
 from throughtime.inspection.graph import unroll
 
 
-@pytest.mark.parametrize("cell", CELLS)
-def test_no_two_values_of_a_graph_overlap(cell: str) -> None:
+@pytest.mark.parametrize("cell", [*CELLS, "threefold"])
+def test_no_two_values_of_a_graph_overlap(cell: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # R54
+    monkeypatch.setitem(CELLS._added, "threefold", Threefold)
     graph = unroll(cell, 3)
     (axes,) = plots.graph(graph, title=cell).axes
     circles = [patch for patch in axes.patches if type(patch).__name__ == "Circle"]

@@ -36,7 +36,8 @@ class Interpolation(NamedTuple):
       it, the next shorter context decides.
     - With `shortened_to_nothing`, every length is mixed with P(w) instead of with the next shorter context.
       From order 3 on, such a model cannot be written as an ARPA file.
-    - With `replaces`, `own` is P(w | c) itself, and only words that do not follow c take the shorter context.
+    - `own` is never negative. With `replaces`, `own` is P(w | c) itself, and only words that do not follow c
+      take the shorter context, with the weight of an ARPA file: it is for stored probabilities alone.
     """
 
     base: Floats
@@ -62,8 +63,9 @@ class Smoothing(Protocol):
     def fit(self, counts: NgramCounts) -> Interpolation:
         """Choose own, back and base for these counts.
 
-        Counts may be files as large as the memory: go through a level by `slices`, without arrays of its
-        length besides the result. `Interpolation.collect` puts the lengths together, one at a time.
+        Counts may be files as large as the memory: go through a level by slices, as `divide` does, without
+        arrays of its length besides the result. `Interpolation.collect` puts the lengths together, one at a
+        time. The numbers that a user gives with `--strengths` are the keyword `strengths` of the class.
         """
         ...
 
@@ -137,7 +139,7 @@ class Laplace:
         single, e = count_predicted(counts), self._strength(1)
         yield (single + e * uniform(counts)) / (single.sum() + e), np.empty(0)
         for n in range(2, counts.order + 1):
-            yield _divide(counts, n, counts.levels[n - 1].count, partial(self._share, self._strength(n)))
+            yield divide(counts, n, counts.levels[n - 1].count, partial(self._share, self._strength(n)))
 
     @staticmethod
     def _share(strength: float, count: Ints, number: Ints) -> tuple[Floats, Floats]:
@@ -185,7 +187,7 @@ class KneserNey:
                 removed = discounts(single)[single.clip(max=3).astype(np.int64)]
                 yield (single - removed + removed.sum() * uniform(counts)) / single.sum(), np.empty(0)
                 continue
-            levels = _divide(counts, n, adjusted, partial(self._share, discounts(adjusted)))
+            levels = divide(counts, n, adjusted, partial(self._share, discounts(adjusted)))
             del adjusted
             yield levels
             del levels  # as large as the next
@@ -201,7 +203,7 @@ Share = Callable[[Ints, Ints], tuple[Floats, Floats]]
 """Takes counts of n-grams and the numbers of their contexts, and returns own, and the weights of contexts."""
 
 
-def _divide(counts: NgramCounts, n: int, level_counts: Ints, share: Share) -> tuple[Floats, Floats]:
+def divide(counts: NgramCounts, n: int, level_counts: Ints, share: Share) -> tuple[Floats, Floats]:
     """Return own of length n and the weights of its contexts, which are NaN where nothing follows."""
     shares, back = np.empty(len(level_counts)), np.full(len(counts.levels[n - 2].keys), np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):

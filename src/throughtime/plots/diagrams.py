@@ -124,17 +124,18 @@ def _place(node: UnrolledNode, graph: UnrolledGraph) -> tuple[float, float]:
         return (graph.steps - 1) * _WIDTH / 2 + _state(graph)[0], _LEVEL["total"]
     start = (node.step - 1) * _WIDTH
     state_x, state_y = _state(graph)
-    if node.step == 0:
-        return -1.15, state_y if node.letter == "h" else 2.55
+    if node.kind == "state" and node.letter != "h":  # c, s_3, ...
+        number = sorted({other.letter for other in graph.nodes if other.kind == "state"}).index(node.letter)
+        if number > 1:  # below h
+            return -1.15 if node.step == 0 else start + 0.45, state_y - 0.62 * (number - 1)
+        return -1.15 if node.step == 0 else start + 1.35, 2.55
     match node.letter:
         case "x":
             return start + _BOX / 2, _LEVEL["x"]
         case r"\hat y" | "L":
             return start + state_x, _LEVEL[node.letter]
         case "h":
-            return start + state_x, state_y
-        case "c":
-            return start + 1.35, 2.55
+            return (-1.15 if node.step == 0 else start + state_x), state_y
     gates = list(dict.fromkeys(other.letter for other in graph.nodes if other.kind == "gate"))
     space = 2.05 / max(1, len(gates) - 1)
     # Each is a little higher than the one before, so that arrows from the left pass above.
@@ -206,7 +207,8 @@ def _circle(axes: Any, node: UnrolledNode, place: tuple[float, float]) -> None:
     from matplotlib.patches import Circle
 
     axes.add_patch(Circle(place, _RADIUS, facecolor=_COLOUR[node.kind], edgecolor="white", zorder=3))
-    label = f"${node.letter}$" if node.step is None else f"${node.letter}_{{{node.step}}}$"
+    letter, _, number = node.letter.partition("_") if node.kind == "state" else (node.letter, "", "")
+    label = f"${letter}$" if node.step is None else f"${letter}_{{{number}{',' * bool(number)}{node.step}}}$"
     ink = "black" if node.kind in ("gate", "output") else "white"
     axes.text(*place, label, ha="center", va="center_baseline", color=ink, fontsize=11, zorder=4)
 

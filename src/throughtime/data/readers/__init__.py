@@ -36,7 +36,8 @@ class Reader(Protocol):
 
     Options are the arguments of the constructor, all with defaults. Users set them by name, as text that is
     converted to the annotated types. In a reader of pairs, `source` and `target` say where the two sides are:
-    which columns, fields or languages.
+    which columns, fields or languages. A side of a pair may be empty; a text with a control character, which
+    `records.UNFIT` finds, is a bad record.
 
     Files may be packed (gzip, xz, zip). `good_lines` unpacks them and yields their lines; a reader of a
     format without lines, such as XML, reads bytes from `open_source`. Both are in `data/source.py`. For a

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from throughtime.ngram.counts import NgramCounts
-from throughtime.ngram.smoothing import Interpolation, count_predicted, uniform
+from throughtime.ngram.counts import Floats, Ints, NgramCounts
+from throughtime.ngram.smoothing import Interpolation, count_predicted, divide, uniform
 
 
 @dataclass(frozen=True)
@@ -20,15 +20,18 @@ class WittenBell:
 
     def fit(self, counts: NgramCounts) -> Interpolation:
         """Divide the counts after each context; t(c) / (n(c) + t(c)) is left for the shorter one."""
+        return Interpolation.collect(self._estimate(counts))
+
+    def _estimate(self, counts: NgramCounts) -> Iterator[tuple[Floats, Floats]]:
         single = count_predicted(counts)
         types = max(int(np.count_nonzero(single)), 1)
-        base = (single + types * uniform(counts)) / (single.sum() + types)
-        own, back = [np.empty(0)], [np.empty(0)]
-        for shorter, level in itertools.pairwise(counts.levels):
-            context, contexts = level.context, len(shorter.keys)
-            different = np.bincount(context, level.count > 0, contexts)
-            different = np.where(different > 0, different, np.nan)  # NaN: never continued
-            total = np.bincount(context, level.count, contexts) + different
-            own.append(level.count / total[context])
-            back.append(different / total)
-        return Interpolation(base, tuple(own), tuple(back), shortened_to_nothing=False)
+        yield (single + types * uniform(counts)) / (single.sum() + types), np.empty(0)
+        for n in range(2, counts.order + 1):
+            yield divide(counts, n, counts.levels[n - 1].count, self._share)
+
+    @staticmethod
+    def _share(count: Ints, context: Ints) -> tuple[Floats, Floats]:
+        """Return own of n-grams, and the weights of their contexts: NaN (0 / 0) where nothing follows."""
+        different = np.bincount(context, count > 0)
+        total = np.bincount(context, count) + different
+        return count / total[context], different / total
