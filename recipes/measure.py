@@ -31,7 +31,7 @@ Row = dict[str, Any]
 """What is known of a measured recipe; one object of measured.json."""
 ROW_KEYS = ("value", "seconds", "machine", "date", "version", "signature", "fingerprint", "first")
 COUNTED = ("ngram", "windows", "retrieval")
-TOLERANCE, GROWTH = 1e-3, 1000
+TOLERANCE, GROWTH = 1e-3, 100
 """How far a figure of a trained model may be from the stored one, relative; or this many times as far as any
 figure before it. Other processors round differently, and updates magnify that: `ptb-zaremba-large`, whose
 loss jumps from 9 to 23 at its start, from 1e-7 to 1e-5, 3e-4 and 1 % in six updates. A change of the code is

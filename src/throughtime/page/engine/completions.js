@@ -5,8 +5,8 @@ import { highest } from "./beam.js";
 import { checkNumbers, Problem } from "./problem.js";
 import { drawTexts, readSampling } from "./sampling.js";
 import { findTexts, readSearch } from "./searching.js";
-import { Spelling, Stops, WINDOW } from "./spelling.js";
-import { END } from "./text/codec.js";
+import { Stops } from "./stops.js";
+import { END, WINDOW } from "./text/codec.js";
 
 const MAX_TOKENS = 2000;
 const MAX_STOPS = 4;
@@ -118,12 +118,12 @@ function readPrompt(framing, prompt) {
   return framing.beginId === null || prompt[0] === framing.beginId ? prompt : [framing.beginId, ...prompt];
 }
 
-/** Texts that are drawn, each with its own stops and spelling. */
+/** Texts that are drawn, each with its own stops. */
 async function drawDrafts(framing, { begin, run }, asked, pause) {
   const { prompt, most, stops, count, logprobs, sampling, sentence } = asked;
   const drafts = Array.from({ length: count }, () => {
-    const spelling = new Spelling((ids) => framing.codec.decode(ids), prompt);
-    return { prompt, tokens: [], text: "", finish: "length", spelling, stops: new Stops(stops) };
+    const window = prompt.slice(-WINDOW);
+    return { prompt, tokens: [], text: "", finish: "length", window, stops: new Stops(stops) };
   });
   const write = (draft, text) => (draft.text += text && draft.stops.add(text));
   const take = (choice, token, logProb, all) => {
@@ -132,13 +132,11 @@ async function drawDrafts(framing, { begin, run }, asked, pause) {
     if (!ended) {
       const likely = logprobs ? highest(all, logprobs).map((id) => [id, all[id]]) : [];
       draft.tokens.push({ token, logProb, likely });
-      write(draft, draft.spelling.add(token));
+      write(draft, framing.addition(draft.window, token));
+      draft.window = [...draft.window, token].slice(-WINDOW);
     }
     const full = draft.tokens.length >= most;
-    if ((ended || full) && !draft.stops.stopped) {
-      write(draft, draft.spelling.rest());
-      draft.text += draft.stops.rest();
-    }
+    if ((ended || full) && !draft.stops.stopped) draft.text += draft.stops.rest();
     if (ended || draft.stops.stopped) draft.finish = "stop";
     return ended || full || draft.stops.stopped;
   };

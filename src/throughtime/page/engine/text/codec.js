@@ -14,6 +14,13 @@ export const WINDOW = 24;
 export const BEGIN = "⟨begin⟩";
 export const END = "⟨end⟩";
 
+/** What a longer text has after its beginning in common with another one, counted in code points. */
+export function cutCommon(text, longer) {
+  const [old, all] = [[...text], [...longer]];
+  const same = old.findIndex((letter, place) => letter !== all[place]);
+  return all.slice(same < 0 ? old.length : same).join("");
+}
+
 /** Converts text to ids and back; ids are plain arrays of numbers. */
 export class Codec {
   constructor(tokenizer, vocabulary, characters) {
@@ -59,17 +66,8 @@ export class Codec {
     const token = this.vocabulary.token(one);
     if (this.vocabulary.reserved.has(token)) return token;
     const near = before.slice(-WINDOW);
-    const old = [...this.decode(near)], all = [...this.decode([...near, one])];
     // The last byte of a character adds the character, although the bytes before it were drawn as unknown.
-    const same = old.findIndex((letter, place) => letter !== all[place]);
-    return all.slice(same < 0 ? old.length : same).join("");
-  }
-
-  /** The text that one id adds to some ids, after a change of the text before and with it. */
-  added(before, one, change) {
-    const near = before.slice(-WINDOW);
-    const text = change(this.decode(near)), longer = change(this.decode([...near, one]));
-    return longer.startsWith(text) ? longer.slice(text.length) : longer;
+    return cutCommon(this.decode(near), this.decode([...near, one]));
   }
 
   /** The label of a piece on an axis: without its space, and with a dot if it continues a word. */

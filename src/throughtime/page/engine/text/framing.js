@@ -1,7 +1,7 @@
 // How a language model reads text: as marked lines or as one stream, from left to right or the reverse.
 
 import { Problem } from "../problem.js";
-import { WINDOW } from "./codec.js";
+import { cutCommon, WINDOW } from "./codec.js";
 
 /** The id before the first token of a text without a beginning mark; it does not change the state. */
 export const NOTHING = -1;
@@ -55,7 +55,9 @@ export class Framing {
 
   /** The text that one id adds to the ids before it; nothing while a character is incomplete. */
   addition(before, one) {
-    return this.codec.added(before, one, (text) => text.replace(/\ufffd+$/, ""));
+    const near = before.slice(-WINDOW);
+    const [text, longer] = [near, [...near, one]].map((ids) => this.codec.decode(ids).replace(/\ufffd+$/, ""));
+    return cutCommon(text, longer);
   }
 
   /** The number of characters of some texts as Python counts them; the end of a line counts as one. */
