@@ -46,6 +46,7 @@ def test_a_row_is_stale_if_one_of_its_first_figures_does_not_come_out(
     changed(folder, lambda rows: rows["trained"]["first"].__setitem__(5, first[5] * (1 + 1e-5)))
     assert main(["--check"], folder) == 0, "rounding"
     assert not capsys.readouterr().out.strip()
+    changed(folder, lambda rows: rows["trained"]["first"].__setitem__(20, first[20] * (1 + 1e-4)))
     changed(folder, lambda rows: rows["trained"]["first"].__setitem__(-1, first[-1] * 1.009))
     assert main(["--check", "trained"], folder) == 0, "rounding that updates magnify"
     changed(folder, lambda rows: rows["trained"]["first"].__setitem__(-1, first[-1] * 1.02))
