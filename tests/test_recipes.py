@@ -28,7 +28,9 @@ config: {data: DATA, tokens: char, hidden_size: 8, embedding_size: 8, batch_size
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of recipes whose first losses need no process; `test_recipe_rows.py` measures them."""
+    monkeypatch.setattr("recipes.measure.first_losses", lambda recipe: [1.0])
     text = tmp_path / "toy.txt"
     text.write_text("".join(f"the cat sat on mat {number}\n" for number in range(40)))
     recipes = tmp_path / "recipes"
