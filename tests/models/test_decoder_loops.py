@@ -7,7 +7,7 @@ import torch
 from tests.refusals import refuses as is_refused
 
 from throughtime.errors import ThroughtimeError
-from throughtime.gpu import decoder
+from throughtime.gpu import decoder, decoder_steps
 from throughtime.models import attention_steps, conditional, decoder_loop
 from throughtime.recurrence import layout
 from throughtime.tasks.translate.network import build
@@ -64,7 +64,8 @@ def test_fused_is_plain(structure, cell, attention, scaled, steps, monkeypatch):
     def poisoned(shape, like):
         return torch.full(shape, torch.nan, dtype=like.dtype)
 
-    for module in (layout, decoder_loop, conditional, attention_steps):
+    # On a machine with a GPU the last of them would be imported during this test, and keep the poison.
+    for module in (layout, decoder_loop, conditional, attention_steps, decoder_steps):
         monkeypatch.setattr(module, "scratch", poisoned)
     norm = {"layer_norm": steps == 1} if structure == "conditional" else {}
     model = built(structure, cell, attention, scaled, tied=steps == 7, **norm)
