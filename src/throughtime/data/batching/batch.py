@@ -6,6 +6,7 @@ import math
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
@@ -32,6 +33,12 @@ class Header(NamedTuple):
     share: Tensor  # 1 / targets
 
 
+@cache
+def numpy_type(dtype: torch.dtype) -> np.dtype[Any]:
+    """Return the type of numpy's arrays for a type of tensors."""
+    return torch.empty(0, dtype=dtype).numpy().dtype
+
+
 class Layout(NamedTuple):
     """Where the tensors of a packed batch lie in its memory: what they are, first bytes, size."""
 
@@ -53,7 +60,7 @@ class Layout(NamedTuple):
         """Return the tensors in this memory as arrays."""
         whole = memory.numpy()
         return {
-            name: np.ndarray(shape, torch.empty(0, dtype=dtype).numpy().dtype, whole, self.starts[name])
+            name: np.ndarray(shape, numpy_type(dtype), whole, self.starts[name])
             for name, shape, dtype in self.tensors
         }
 

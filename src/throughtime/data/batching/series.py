@@ -139,7 +139,11 @@ class PanelBatches(ShuffledWindows[PanelBatch]):
         """Windows are long: each is read straight into the memory of its batch."""
         windows, arrays = self._panel, self._panel.arrays
         columns = {"values": arrays.values, "known": arrays.known, "past": arrays.past}
-        views = {name: sliding_window_view(values, windows.length, 0) for name, values in columns.items()}
+        views = {  # a column that is not there has nothing to write
+            name: sliding_window_view(values, windows.length, 0)
+            for name, values in columns.items()
+            if values.size
+        }
         steps = np.arange(-windows.counted, 0)[:, None] + windows.length
         rows = [self._mine(plan[index]) for index in indices]
         kinds = {count: self._lay_out(count) for count in {*map(len, rows)}}  # few: most are alike
