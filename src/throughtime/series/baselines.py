@@ -76,6 +76,14 @@ class ForecastModel(ABC):
         """Return the Box-Cox power of a series; on its scale, errors do not depend on the level."""
         return PLAIN
 
+    def clean(self, panel: Panel) -> Panel:
+        """Return the series as the model reads them, without outliers."""
+        return panel
+
+    def lowest(self, series: Series) -> float:
+        """Return the lowest value that a forecast of a series may have."""
+        return -math.inf
+
 
 Array = npt.NDArray[np.float64]
 MAX_SERIES, MIN_ROWS = 50, 16

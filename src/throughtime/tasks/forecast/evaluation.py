@@ -68,7 +68,7 @@ def evaluate_windows(
 ) -> Evaluation:
     """Average errors over all windows, rows and series, of scaled values and in original units."""
     config, horizon = forecaster.config, forecaster.horizon
-    panel = read_series_panel(dataset, config.roles)
+    panel = forecaster.clean(read_series_panel(dataset, config.roles))
     windows, scales = _build_windows(forecaster, panel, split)
     sums: dict[str, Array] = {}
     rules = {"naive": 1, **({"seasonal-naive": config.season} if config.season else {})}
@@ -218,7 +218,7 @@ class TestedForecaster(Predictor, ForecastPipeline):
         same_split = timeline.cuts(longest) and timeline.unseen(panel) == unseen
         return backtest(
             self,
-            panel,
+            self.clean(panel),
             self.horizon if h is None else h,
             n_windows=n_windows,
             step_size=step_size,

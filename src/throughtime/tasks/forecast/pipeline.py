@@ -154,6 +154,14 @@ class ForecastPipeline(ForecastModel):
         """Return the Box-Cox power of the scale of a series."""
         return self.scaling.scale(series).power
 
+    def clean(self, panel: Panel) -> Panel:
+        """Return the series without outliers."""
+        return self.scaling.clean(panel)
+
+    def lowest(self, series: Series) -> float:
+        """Return 0 for a series without a negative value in training."""
+        return self.scaling.scale(series).low
+
     def scaled_arrays(self, panel: Panel) -> tuple[PanelArrays, list[Scale]]:
         """Return the scaled series and the scale of each; the columns must be those of training."""
         self.scaling.check(panel)
