@@ -95,6 +95,11 @@ class Scale(NamedTuple):
     low: float = -math.inf
     limit: float = math.inf
 
+    @property
+    def scaled_low(self) -> float:
+        """The lowest value of a forecast on this scale; a Box-Cox transform keeps to it anyway."""
+        return (self.low - self.centre) / self.spread if self.power == PLAIN else -math.inf
+
     def to_values(self) -> list[float | None]:
         """Return the numbers for JSON; None for infinity."""
         return [value if math.isfinite(value) else None for value in self]

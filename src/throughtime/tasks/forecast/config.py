@@ -232,7 +232,8 @@ class ForecastConfig(TrainingConfig):
         shown = panel.drop_last(round(2 * HELD_OUT * longest))
         detected = find_season(shown if self.outliers == "keep" else clean_panel(shown))
         season = self.season or (detected if detected > 1 else None)
-        usual = season or WITHOUT_SEASON
+        dated = None if panel.frequency is None else panel.frequency.season
+        usual = self.season or dated or season or WITHOUT_SEASON
         horizon = self.horizon or (usual if longest >= 4 * usual else max(1, longest // 5))
         held = max(horizon, round(HELD_OUT * longest)) if longest > 4 * horizon else horizon
         # Held-out rows are given up where no training window would be left.

@@ -126,7 +126,7 @@ class Forecaster {
           const draw = (data, at, step, row) =>
             head.draw(data, at, uniform(seed, step, first + Math.floor(row / paths), row % paths));
           const drawn = await this.rollout(window, h, draw, context, paths);
-          quantiles = quantilesOfPaths(drawn, series.length, paths, probabilities);
+          quantiles = quantilesOfPaths(drawn, scales, paths, probabilities);
         }
       }
       series.forEach((one, place) => {
@@ -288,11 +288,13 @@ function repeat({ batch, values, known, past, numbers }, times) {
   return { batch: batch * times, values: wide, ...columns, numbers: copies(numbers) };
 }
 
-function quantilesOfPaths(drawn, series, paths, probabilities) {
-  const found = probabilities.map(() => table(drawn.length, series, () => 0));
+function quantilesOfPaths(drawn, scales, paths, probabilities) {
+  const found = probabilities.map(() => table(drawn.length, scales.length, () => 0));
+  const lows = scales.map(({ centre, spread, power, low }) => (power === 1 ? (low - centre) / spread : -Infinity));
   drawn.forEach((row, step) => {
-    for (let one = 0; one < series; one += 1) {
-      const sorted = row.slice(one * paths, (one + 1) * paths).sort();
+    for (let one = 0; one < scales.length; one += 1) {
+      const mine = row.slice(one * paths, (one + 1) * paths);
+      const sorted = mine.map((value) => Math.max(value, lows[one])).sort();
       probabilities.forEach((each, number) => (found[number][step][one] = quantileOf(sorted, each)));
     }
   });
