@@ -128,9 +128,13 @@ def _build_windows(
     windows = PanelWindows(arrays, parts, lookback, horizon)
     if not len(windows):
         longest = max(len(rows) for rows in parts)
-        raise InputError(
-            f"split {split}", f"has {longest:,} rows, too few for a horizon of {horizon} after {lookback}"
-        )
+        problem = f"has {longest:,} rows, too few for a horizon of {horizon} after {lookback}"
+        places = zip(arrays.offsets, parts, strict=False)
+        if longest and not any(
+            arrays.observed[first:][rows.start : rows.stop].any() for first, rows in places
+        ):
+            problem = "has no observed value; fill the gap, or set the sizes of the splits"
+        raise InputError(f"split {split}", problem)
     return windows, scales
 
 
