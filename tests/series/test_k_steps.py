@@ -89,7 +89,7 @@ def test_a_direct_model_predicts_no_further_than_its_horizon(tmp_path) -> None:
     import throughtime as tt
 
     path = tmp_path / "wave.csv"
-    path.write_text("y\n" + "".join(f"{step % 7}\n" for step in range(120)))
+    path.write_text("y\n" + "".join(f"{step % 7 - 3}\n" for step in range(120)))
     forecaster = SeriesForecaster.create(
         ForecastConfig(data=str(path), **SETTINGS, horizon=3), tt.open_dataset(str(path))
     )

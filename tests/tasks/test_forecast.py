@@ -16,10 +16,12 @@ from throughtime.data import embedded
 from throughtime.data.datasets import open_dataset
 from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import read_panel, read_series_panel
+from throughtime.errors import ThroughtimeWarning
 from throughtime.fit.progress import Reporter
 from throughtime.fit.trainer import Trainer
 from throughtime.folder import ModelFolder
 from throughtime.series.baselines import BASELINES
+from throughtime.series.conformal import add_saved_intervals
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.model import SeriesForecaster
 
@@ -482,3 +484,33 @@ def test_training_windows_come_in_an_order_of_the_seed_and_the_epoch(tmp_path): 
     assert first not in (second, sorted(first))
     assert orders(1) == [first, second]
     assert orders(2)[0] != first
+
+
+def test_counts_have_no_negative_forecasts(tmp_path):
+    dice = np.random.default_rng(0)
+    counts = (dice.random(150) < 0.1) * dice.integers(1, 9, 150)
+    for lift, expected in ((0, True), (-1, False)):
+        path = tmp_path / f"counts{lift}.csv"
+        path.write_text("y\n" + "".join(f"{count + lift}\n" for count in counts))
+        settings = {"epochs": 1, "lookback": 20, "horizon": 5, "device": "cpu"}
+        model = tt.train("forecast", data=path, out=tmp_path / f"run{lift}", **settings)
+        [told] = model.forecast(level=[80, 95], paths=30)
+        model.save_intervals()
+        [measured] = add_saved_intervals(model, model.folder).predict(model.history, 5, [0.1, 0.025])
+        lowest = [
+            told.mean.min(),
+            told.samples.min(),
+            told.quantiles[0.025].min(),
+            measured.quantiles[0.025].min(),
+        ]
+        assert (min(lowest) >= 0) == expected
+        assert told.mean.min() % 1
+
+
+def test_a_split_without_a_value_is_said(tmp_path):
+    path = tmp_path / "gap.csv"
+    path.write_text("ds,y\n" + "".join(f"{row},{'' if row > 85 else row % 5}\n" for row in range(100)))
+    with pytest.warns(ThroughtimeWarning, match="lacks 14 values"):
+        model = tt.train("forecast", data=path, out=tmp_path / "run", epochs=1, device="cpu")
+    with refuses("split test", "no observed value"):
+        model.evaluate(str(path), split="test")

@@ -96,13 +96,14 @@ def forecast(
 def open_series(run: Path, device: str, options: SeriesOptions) -> tuple[SeriesForecaster, Dataset, Panel]:
     """The forecaster of a run, and the series to forecast from: those of training unless others are given."""
     from throughtime.data.readers.panel import read_series_panel
+    from throughtime.series.notes import describe_outliers
 
     model: SeriesForecaster = load_model(run, device, "forecast")
     reading = {name: options[name] for name in ("skip_bad", "date_format")}
     dataset = open_like_training(model, options["data"], **reading)
     panel = read_series_panel(dataset, model.config.roles)
     report_skipped(dataset)
-    for note in panel.notes:
+    for note in (*panel.notes, *describe_outliers(panel, model.scaling)):
         say(note)
     return model, dataset, panel
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -50,7 +52,20 @@ def build_optimizer(
         **own_options,
         **options,
     }
+    _leave_compiler_out()
     return kind(list(parameters), **options)
+
+
+def _leave_compiler_out() -> None:
+    """Build an optimiser without torch's compiler, whose import takes longer than a short training.
+
+    torch imports it when one of these methods is first called, to say that they are not to be compiled. The
+    first update imports it, too, but a model that is fitted without updates has none.
+    """
+    if "torch._dynamo" not in sys.modules:
+        for name in ("add_param_group", "zero_grad", "state_dict", "load_state_dict"):
+            plain = inspect.unwrap(getattr(Optimizer, name))
+            plain.__dict__.setdefault("__dynamo_disable", plain)
 
 
 def supports_sparse_rows(config: TrainingConfig, device: torch.device) -> bool:

@@ -257,7 +257,7 @@ def _draw(out: Path, objective: Objective, reporter: Reporter) -> None:
 
         measured = out / "metrics.jsonl"
         lines = read_metrics(measured) if measured.exists() else []
-        if any(line["kind"] == "valid" for line in lines):
+        if {"train", "valid"} <= {line["kind"] for line in lines}:  # else there is no curve
             learning_curve(lines, objective.measure, objective.better, path=out / "learning-curve.png")
     except ThroughtimeError:
         return

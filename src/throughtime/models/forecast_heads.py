@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import huber_loss, l1_loss, softplus
@@ -200,10 +201,11 @@ class QuantileHead(ForecastHead):
         self.register_buffer("probabilities", torch.tensor(known), persistent=False)
         self.register_buffer("tilts", torch.tensor([each - 0.5 for each in known]), persistent=False)
         # The sign with which each quantile, a column, contains the distance that belongs to each row.
-        column = torch.arange(self.width)
+        column = np.arange(self.width)  # on the meta device torch would import its compiler for a range
         row = column[:, None]
         above, below = (row > self.centre) & (row <= column), (row < self.centre) & (row >= column)
-        self.register_buffer("signs", above.float() - below.float(), persistent=False)
+        signs = above.astype(float) - below
+        self.register_buffer("signs", torch.tensor(signs.tolist()), persistent=False)
         self.known, self.reach = known, (known[0], known[-1])
 
     def loss(self, outputs: Tensor, target: Tensor) -> Tensor:

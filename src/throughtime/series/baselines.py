@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from throughtime.data.panel import Panel, Series
+from throughtime.data.panel import DAY, Frequency, Panel, Series
 from throughtime.errors import InputError, check_whole, unknown
 from throughtime.results import Forecast
 from throughtime.series.scaling import PLAIN
@@ -76,10 +76,22 @@ class ForecastModel(ABC):
         """Return the Box-Cox power of a series; on its scale, errors do not depend on the level."""
         return PLAIN
 
+    def clean(self, panel: Panel) -> Panel:
+        """Return the series as the model reads them, without outliers."""
+        return panel
+
+    def lowest(self, series: Series) -> float:
+        """Return the lowest value that a forecast of a series may have."""
+        return -math.inf
+
 
 Array = npt.NDArray[np.float64]
 MAX_SERIES, MIN_ROWS = 50, 16
 """Number of series in which a season is looked for, and of rows that each of them needs."""
+MIN_SEASONS = 3
+"""Number of seasons that a series needs to contradict the season of its dates."""
+AS_MUCH = 0.9
+"""A divisor of that season that explains this part of what the season explains is the season."""
 CLEAR = 0.85
 """A season counts as the first if it is this clear, compared with its multiples."""
 CHANGES = {12: 3.1, 6: 2.2, 3: 1.6, 1: 1.6}
@@ -216,18 +228,65 @@ class Baseline(ForecastModel):
 def find_season(panel: Panel) -> int:
     """Return the number of rows in a season, such as 24 hours, 7 days or 12 months; 1 if there is none.
 
-    Without dates that tell, it is the first lag at which the changes of the series repeat about as clearly as
-    at any lag: they are correlated there and at twice the lag, more than those of noise are.
+    The season of the dates counts unless the values contradict it. Without dates that tell, or if their
+    season is not there, it is the first lag, below that season, at which the changes of the series repeat
+    about as clearly as at any lag: they are correlated there and at twice the lag, more than those of noise.
 
     >>> from throughtime.data.panel import Series
     >>> waves, noise = np.tile([1.0, 5.0, 2.0, 3.0], 12), np.random.default_rng(0).normal(size=200)
     >>> [find_season(Panel((Series.of("a", values),), frequency=None)) for values in (waves, noise)]
     [4, 1]
     """
-    if panel.frequency is not None and panel.frequency.season:
-        return panel.frequency.season
+    usual = None if panel.frequency is None else panel.frequency.season
+    if usual and (confirmed := _confirm_season(panel, usual)):
+        return confirmed
     # Changes over more rows show smoother seasons in noise; those over one row also the shortest ones.
-    return next((season for back in CHANGES if (season := _find_repetition(panel, back)) > 1), 1)
+    seasons = (_find_repetition(panel, back) for back in CHANGES)
+    return next((season for season in seasons if 1 < season < (usual or math.inf)), 1)
+
+
+def rows_in_week(frequency: Frequency | None, season: int | None) -> int | None:
+    """Return the number of rows in a week, if the season is a day: its days may differ."""
+    daily = frequency is not None and frequency.unit == "second" and season and season * frequency.step == DAY
+    return 7 * season if daily and season else None
+
+
+def _confirm_season(panel: Panel, season: int) -> int | None:
+    """Return the season if the values do not contradict it, a divisor that explains as much, or None.
+
+    What is compared is the part of the variance, about a moving mean, that the mean season explains. Series
+    of less than three seasons contradict nothing.
+    """
+    tables = [series.y for series in panel.series[:MAX_SERIES] if len(series) >= MIN_SEASONS * season]
+    if not tables:
+        return season
+    parts = {each: np.mean([_seasonal_part(y, season, each) for y in tables]) for each in _divisors(season)}
+    # Without a season, the part is 0 on average, and about as much by chance as its degrees of freedom are.
+    if parts[season] < np.mean([season / len(y) for y in tables]):
+        return None
+    return next(each for each, part in parts.items() if part >= AS_MUCH * parts[season])
+
+
+def _divisors(season: int) -> list[int]:
+    return [each for each in range(2, season + 1) if season % each == 0]
+
+
+def _seasonal_part(y: Array, usual: int, season: int) -> float:
+    """The part of the variance about a mean of `usual` rows that the mean season explains, adjusted."""
+    known = ~np.isnan(y)
+    window = np.ones(usual) / usual if usual % 2 else np.r_[0.5, np.ones(usual - 1), 0.5] / usual
+    level = np.convolve(np.where(known, y, 0), window, "valid") / np.maximum(
+        np.convolve(known, window, "valid"), 1e-9
+    )
+    start = (len(window) - 1) // 2
+    values, known = y[start : start + len(level)] - level, known[start : start + len(level)]
+    values, places = values[known], (np.arange(len(known)) % season)[known]
+    counts = np.bincount(places, minlength=season)
+    means = np.bincount(places, values, season) / np.maximum(counts, 1)
+    total = float(np.sum((values - values.mean()) ** 2)) if len(values) else 0.0
+    left = float(np.sum((values - means[places]) ** 2))
+    freedom = len(values) - season
+    return 1 - left / total * (len(values) - 1) / freedom if total > 0 and freedom > 0 else 0.0
 
 
 def _find_repetition(panel: Panel, back: int) -> int:

@@ -184,7 +184,8 @@ class Conformal(ForecastModel):
         required = self.intervals.required_quantiles(query.probabilities)
         forecasts = self.model.answer(replace(query, probabilities=required))
         missing = np.full((len(query.panel.series), query.h), np.nan)
-        window = gather_window(self.model, query.panel, forecasts, missing, self.intervals.season)
+        panel = self.model.clean(query.panel)
+        window = gather_window(self.model, panel, forecasts, missing, self.intervals.season)
         adjusted = self.intervals.adjust(window.to_power_scale(), query.probabilities)
         quantiles = window.to_own_units(adjusted)
         for p, values in quantiles.items():
@@ -197,12 +198,14 @@ class Conformal(ForecastModel):
                     f"series {window.series[number]!r} {ahead} ahead; measure them again "
                     "with `save_intervals(level=...)`, or ask for a lower level",
                 )
-        numbers = {name: number for number, name in enumerate(window.series)}
+        # The window has the forecasts in the order of the panel.
+        lows = np.array([[self.model.lowest(series)] for series in query.panel.series])
+        rows = {
+            p: dict(zip(window.series, np.maximum(values[0], lows), strict=True))
+            for p, values in quantiles.items()
+        }
         return [
-            replace(
-                forecast,
-                quantiles={p: values[0, numbers[forecast.unique_id]] for p, values in quantiles.items()},
-            )
+            replace(forecast, quantiles={p: mine[forecast.unique_id] for p, mine in rows.items()})
             for forecast in forecasts
         ]
 

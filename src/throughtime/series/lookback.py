@@ -171,12 +171,14 @@ def choose_ridge(
     season: int | None = None,
     channels: str | None = "shared",
     seconds: float = SECONDS,
+    week: int | None = None,
 ) -> RidgeChoice | None:
     """Combine ridge regressions with these look-backs; None if there are too few rows, or too little time.
 
     A series is on the scale of the others and has no gaps. The first look-back and the first offset are the
     baseline. Each penalty is that of the lowest error on the rows that follow; the regressions that are
-    combined at last are fitted to all training rows. `channels` is "shared": one map serves all series;
+    combined at last are fitted to all training rows. `week` is the number of rows in a week, if the season is
+    a day. `channels` is "shared": one map serves all series;
     "own": each has one, near the shared map; or None: as far as that certainly gains.
     """
     if not lookbacks or horizon > MAX_HORIZON or seconds_to_fit(lookbacks, horizon, len(offsets)) > seconds:
@@ -196,7 +198,9 @@ def choose_ridge(
             error, maps, judged = _fit_maps(fitted, trials, offset, stride)
             candidates.append(_Candidate(f"ridge {lookback}", offset, maps, judged))
             errors[lookback] = min(error, errors.get(lookback, np.inf))
-    rules = {"last value": 1, **({"last season": season} if season and 1 < season <= max(lookbacks) else {})}
+    rules = {"last value": 1, "last season": season or 1, "last week": week or 1}
+    rules = {name: rows for name, rows in rules.items() if rows <= max(lookbacks)}
+    rules = {name: rows for name, rows in rules.items() if rows > 1 or name == "last value"}
     for name, rows in rules.items():
         rule = last_season(horizon, rows)
         candidates.append(_Candidate(name, None, [rule] * (len(trials) + 1), [rule] * len(trials)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from throughtime.data.panel import Frequency, Panel, PanelArrays, Series, Times, calendar
 from throughtime.errors import InputError
 from throughtime.results import format_times
+from throughtime.series.outliers import Outliers, outlier_limit, remove_outliers
 from throughtime.series.scaling import Scale, Scaling, Transform, fill_gaps, fit_power, fit_scale
 
 if TYPE_CHECKING:
@@ -103,8 +104,8 @@ def _rows(size: Size, rows: int) -> int:
 class PanelScaling:
     """The scale of each series by name, in the order of training, and of each additional column.
 
-    A model may have an embedding and a linear map for each of the first `numbered` series. `scaling` and
-    `transform` are the settings that scales of new series are measured with.
+    A model may have an embedding and a linear map for each of the first `numbered` series. `scaling`,
+    `transform` and `outliers` are the settings that scales of new series are measured with.
     """
 
     frequency: Frequency | None
@@ -115,6 +116,7 @@ class PanelScaling:
     calendar: bool
     scaling: Scaling = "standard"
     transform: Transform = "none"
+    outliers: Outliers = "replace"
     ridge: RidgeChoice | None = None
     """Of a new model: the linear forecasts whose look-back it has, and which it may correct. Not saved."""
 
@@ -126,6 +128,7 @@ class PanelScaling:
         scaling: Scaling,
         calendar: bool,
         transform: Transform = "none",
+        outliers: Outliers = "replace",
     ) -> PanelScaling:
         """Measure the scales on the training rows of each series."""
         parts = [
@@ -142,7 +145,7 @@ class PanelScaling:
                 (panel.past_names, [series.past for series in parts]),
             )
         )
-        measured = cls(panel.frequency, {}, known, past, len(parts), calendar, scaling, transform)
+        measured = cls(panel.frequency, {}, known, past, len(parts), calendar, scaling, transform, outliers)
         measured.adopt(panel, training)
         return measured
 
@@ -155,9 +158,18 @@ class PanelScaling:
         """Return the scale that a series was trained with; a new series is measured on all its values."""
         name, scale = series.unique_id, self.series.get(series.unique_id)
         if scale is None:
-            power = fit_power(name, series.y, self.transform)
-            scale = fit_scale(name, series.y, self.scaling, power)
+            limit = math.inf if self.outliers == "keep" else outlier_limit(series, self.frequency)
+            y = remove_outliers(series, self.frequency, limit).y
+            scale = fit_scale(name, y, self.scaling, fit_power(name, y, self.transform))
+            scale = scale._replace(low=-math.inf if (y < 0).any() else 0.0, limit=limit)
         return scale
+
+    def clean(self, panel: Panel) -> Panel:
+        """Return a panel without outliers, which are beyond the limits of training and of these rows."""
+        limits = ((series, self.scale(series).limit) for series in panel.series)
+        return replace(
+            panel, series=tuple(remove_outliers(series, self.frequency, limit) for series, limit in limits)
+        )
 
     def check(self, panel: Panel) -> None:
         """Refuse series whose frequency is not that of training, or without dates if the model needs them."""
@@ -173,10 +185,13 @@ class PanelScaling:
             raise InputError("data", f"has steps of one {steps[0]}, the model was trained on one {steps[1]}")
 
     def scale_panel(self, panel: Panel) -> tuple[PanelArrays, list[Scale]]:
-        """Return the scaled panel, one series after another, and its scales; gaps repeat the row before."""
+        """Return the scaled panel, one series after another, and its scales.
+
+        Gaps and outliers repeat the row before.
+        """
         scales = [self.scale(series) for series in panel.series]
         y = []
-        for series, scale in zip(panel.series, scales, strict=True):
+        for series, scale in zip(self.clean(panel).series, scales, strict=True):
             try:
                 y.append(scale.apply(series.y))
             except InputError as error:
@@ -214,9 +229,9 @@ class PanelScaling:
         """Return values for JSON, from which `from_values` restores the scales."""
         return {
             "frequency": None if self.frequency is None else asdict(self.frequency),
-            "series": {name: list(scale) for name, scale in self.series.items()},
-            "known": [list(scale) for scale in self.known],
-            "past": [list(scale) for scale in self.past],
+            "series": {name: scale.to_values() for name, scale in self.series.items()},
+            "known": [scale.to_values() for scale in self.known],
+            "past": [scale.to_values() for scale in self.past],
             "numbered": self.numbered,
             "calendar": self.calendar,
         }
@@ -228,61 +243,30 @@ class PanelScaling:
         where: str,
         scaling: Scaling = "standard",
         transform: Transform = "none",
+        outliers: Outliers = "replace",
     ) -> PanelScaling:
         """Restore scales from the values of `to_values`, which were read from `where`."""
         try:
             frequency = values["frequency"]
             return cls(
                 None if frequency is None else Frequency(**{**frequency, "step": int(frequency["step"])}),
-                {name: _scale(scale) for name, scale in values["series"].items()},
-                tuple(_scale(scale) for scale in values["known"]),
-                tuple(_scale(scale) for scale in values["past"]),
+                {name: Scale.from_values(scale) for name, scale in values["series"].items()},
+                tuple(Scale.from_values(scale) for scale in values["known"]),
+                tuple(Scale.from_values(scale) for scale in values["past"]),
                 int(values["numbered"]),
                 bool(values["calendar"]),
                 scaling,
                 transform,
+                outliers,
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InputError(where, f"is damaged ({error!r}); train the model again") from None
-
-
-def _scale(values: Sequence[float]) -> Scale:
-    scale = Scale(*map(float, values))
-    if not all(map(math.isfinite, scale)):
-        raise ValueError(f"a scale of {values}")
-    return scale
 
 
 def _scale_columns(columns: Values, scales: tuple[Scale, ...]) -> Values:
     if not scales:
         return columns[:, :0]
     return np.stack([scale.apply(columns[:, column]) for column, scale in enumerate(scales)], axis=1)
-
-
-def describe_unusual_series(timeline: Timeline, panel: Panel) -> list[str]:
-    """Return sentences about series that are too short to be split, and about constant ones."""
-    training = timeline.part_of_each("train", panel)
-    short = [series.unique_id for series in panel.series if not timeline.cuts(len(series))]
-    constant = [
-        series.unique_id
-        for series, rows in zip(panel.series, training, strict=True)
-        if _is_constant(series.y[: rows.stop])
-    ]
-    notes = []
-    if short:
-        notes.append(f"Too short for valid_size and test_size, used for training only: {_join_names(short)}.")
-    if constant:
-        notes.append(f"Constant in the training rows, so not scaled: {_join_names(constant)}.")
-    return notes
-
-
-def _join_names(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
-
-
-def _is_constant(values: Values) -> bool:
-    present = values[~np.isnan(values)]
-    return bool(len(present) and (present == present[0]).all())
 
 
 FILE, COLUMNS = "history.safetensors", ("ds", "y", "known", "past")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -80,6 +81,9 @@ def _problem(transform: str, value: float) -> str:
 class Scale(NamedTuple):
     """The map `(g(x) - centre) / spread` and its inverse; g is the Box-Cox transform of `power`.
 
+    No forecast is below `low`, and values that stand out from those around them by more than `limit` are
+    outliers: see `series.outliers`.
+
     >>> scale = Scale(centre=1.0, spread=2.0, power=0.0)
     >>> scale.undo(scale.apply(np.array([5.0]))).round(9)
     array([5.])
@@ -88,6 +92,28 @@ class Scale(NamedTuple):
     centre: float = 0.0
     spread: float = 1.0
     power: float = PLAIN
+    low: float = -math.inf
+    limit: float = math.inf
+
+    @property
+    def scaled_low(self) -> float:
+        """The lowest value of a forecast on this scale; a Box-Cox transform keeps to it anyway."""
+        return (self.low - self.centre) / self.spread if self.power == PLAIN else -math.inf
+
+    def to_values(self) -> list[float | None]:
+        """Return the numbers for JSON; None for infinity."""
+        return [value if math.isfinite(value) else None for value in self]
+
+    @classmethod
+    def from_values(cls, values: Sequence[Any]) -> Scale:
+        """Restore a scale from the values of `to_values`."""
+        named = zip(cls._fields[: len(values)], values, strict=True)
+        known = {
+            name: float(each) for name, each in named if each is not None or name not in ("low", "limit")
+        }
+        if not all(map(math.isfinite, known.values())):
+            raise ValueError(f"a scale of {values}")
+        return cls(**known)
 
     def apply(self, values: Values) -> Values:
         """Scale values."""
@@ -97,7 +123,8 @@ class Scale(NamedTuple):
     def undo(self, values: NDArray[Any]) -> Values:
         """Return scaled values to their original units."""
         restored = values.astype(np.float64) * self.spread + self.centre
-        return restored if self.power == PLAIN else undo_power(restored, self.power)
+        plain = restored if self.power == PLAIN else undo_power(restored, self.power)
+        return np.maximum(plain, self.low)
 
 
 def fit_scale(name: str, values: Values, scaling: Scaling, power: float = PLAIN) -> Scale:

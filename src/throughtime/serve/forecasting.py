@@ -21,6 +21,7 @@ from throughtime.results import Forecast
 from throughtime.runtime.forecast import ends, interval_ends
 from throughtime.series.baselines import ForecastModel
 from throughtime.series.conformal import Conformal
+from throughtime.series.notes import describe_outliers
 from throughtime.serve.bodies import answer, body_schema, read_body
 from throughtime.serve.cost import Cost
 from throughtime.serve.models import Served
@@ -88,7 +89,8 @@ async def forecast(request: Request) -> Response:
     key = ("forecast", h, tuple(levels))
     (answers,) = await service.compute(request, served, key, compute, [panel])
     forecasts = await service.run_aside(request, lambda: [_values(one, levels) for one in answers])
-    return await answer(request, {"model": served.name, "forecasts": forecasts, "notes": panel.notes})
+    notes = [*panel.notes, *describe_outliers(panel, served.model.scaling)]
+    return await answer(request, {"model": served.name, "forecasts": forecasts, "notes": notes})
 
 
 def _choose_forecaster(served: Served, levels: Sequence[float]) -> ForecastModel:

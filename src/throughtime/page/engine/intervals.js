@@ -57,7 +57,7 @@ export function requiredQuantiles({ kind, scores }, probabilities) {
 }
 
 // Replace the quantiles of a forecast {unique_id, mean, quantiles: Map} of a series by conformal ones.
-export function addIntervals(intervals, series, power, forecast, probabilities) {
+export function addIntervals(intervals, series, { power, low }, forecast, probabilities) {
   const { kind, scores } = intervals;
   const steps = Object.values(scores)[0];
   const width = kind === "scaled" ? steps[0].length : steps[0][0].length;
@@ -78,7 +78,8 @@ export function addIntervals(intervals, series, power, forecast, probabilities) 
     return movedQuantile(scores, forecast, probability, place, even);
   });
   if (kind === "quantiles") sortSteps(found);
-  const quantiles = new Map(probabilities.map((one, number) => [one, found[number].map((v) => undoPower(v, power))]));
+  const restore = (value) => Math.max(undoPower(value, power), low);
+  const quantiles = new Map(probabilities.map((one, number) => [one, found[number].map(restore)]));
   for (const [probability, values] of quantiles) {
     const step = values.findIndex((value) => Math.abs(value) === Infinity);
     if (step < 0) continue;

@@ -55,11 +55,12 @@ function fitPower(name, present, transform) {
   return best;
 }
 
-// The scale of a series that the model was not trained on: {centre, spread, power}.
+// The scale of a series that the model was not trained on: {centre, spread, power, low}.
 export function fitScale(name, values, scaling, transform) {
   const observed = values.filter((value) => !Number.isNaN(value));
   const power = fitPower(name, observed, transform);
-  if (scaling === "none") return { centre: 0, spread: 1, power };
+  const low = observed.some((value) => value < 0) ? -Infinity : 0; // of forecasts
+  if (scaling === "none") return { centre: 0, spread: 1, power, low };
   const present = applyPower(observed, power);
   if (!present.length)
     throw new Problem(`series ${quoted(name)}: has no value in its training part; leave it out, or set scaling=none`);
@@ -70,7 +71,7 @@ export function fitScale(name, values, scaling, transform) {
     [centre, spread] = [middle, (high - low) / 1.349 || spread];
   }
   const constant = spread <= 1e-12 * Math.max(1, Math.abs(centre));
-  return { centre, spread: constant ? 1 : spread, power };
+  return { centre, spread: constant ? 1 : spread, power, low };
 }
 
 // Fill gaps with the value before them, and with 0 at the beginning.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, TypedDict
 
 from throughtime.runtime.keywords import MAX_SEED, Keyword
-from throughtime.tasks import Task
+from throughtime.tasks import COMMON_OPTIONS, Task
 
 
 class ForecastOptions(TypedDict, total=False):
@@ -41,6 +41,9 @@ class ForecastTask(Task):
         "train forecast --data series/ETTh1 --set model=segment --set horizon=96 --out runs/ett",
         "train forecast --data embedded/sine --set strategy=recursive --out runs/sine",
     )
+    options = COMMON_OPTIONS | {
+        "outliers": (str, "Isolated outliers: replace, as missing values are, or keep."),
+    }
     data = "series"
     prediction = ForecastOptions
     config = "throughtime.tasks.forecast.config:ForecastConfig"

@@ -14,6 +14,7 @@ from throughtime.data.readers.panel import Roles
 from throughtime.errors import InputError
 from throughtime.fit.config import Positive, Schedule, Share, TrainingConfig
 from throughtime.series.baselines import find_season
+from throughtime.series.outliers import Outliers, clean_panel
 from throughtime.series.panels import Timeline
 from throughtime.series.scaling import Scaling, Transform
 from throughtime.text.texts import format_count
@@ -106,6 +107,11 @@ class ForecastConfig(TrainingConfig):
     )
     scaling: Scaling = architecture(
         "standard", description="scale a series by its training rows: standard, robust (to outliers) or none"
+    )
+    outliers: Outliers = architecture(
+        "replace",
+        description="isolated outliers, far beyond the usual steps of a series: replace, as missing values "
+        "are, with a note; or keep",
     )
     normalise: Literal["none", "last", "mean", "standard"] | None = architecture(
         None,
@@ -223,9 +229,11 @@ class ForecastConfig(TrainingConfig):
         """Return the configuration with the season, the horizon and the splits derived from the series."""
         self._check()
         longest = max(len(series) for series in panel.series)
-        detected = find_season(panel.drop_last(round(2 * HELD_OUT * longest)))
+        shown = panel.drop_last(round(2 * HELD_OUT * longest))
+        detected = find_season(shown if self.outliers == "keep" else clean_panel(shown))
         season = self.season or (detected if detected > 1 else None)
-        usual = season or WITHOUT_SEASON
+        dated = None if panel.frequency is None else panel.frequency.season
+        usual = self.season or dated or season or WITHOUT_SEASON
         horizon = self.horizon or (usual if longest >= 4 * usual else max(1, longest // 5))
         held = max(horizon, round(HELD_OUT * longest)) if longest > 4 * horizon else horizon
         # Held-out rows are given up where no training window would be left.

@@ -68,7 +68,7 @@ def evaluate_windows(
 ) -> Evaluation:
     """Average errors over all windows, rows and series, of scaled values and in original units."""
     config, horizon = forecaster.config, forecaster.horizon
-    panel = read_series_panel(dataset, config.roles)
+    panel = forecaster.clean(read_series_panel(dataset, config.roles))
     windows, scales = _build_windows(forecaster, panel, split)
     sums: dict[str, Array] = {}
     rules = {"naive": 1, **({"seasonal-naive": config.season} if config.season else {})}
@@ -128,9 +128,13 @@ def _build_windows(
     windows = PanelWindows(arrays, parts, lookback, horizon)
     if not len(windows):
         longest = max(len(rows) for rows in parts)
-        raise InputError(
-            f"split {split}", f"has {longest:,} rows, too few for a horizon of {horizon} after {lookback}"
-        )
+        problem = f"has {longest:,} rows, too few for a horizon of {horizon} after {lookback}"
+        places = zip(arrays.offsets, parts, strict=False)
+        if longest and not any(
+            arrays.observed[first:][rows.start : rows.stop].any() for first, rows in places
+        ):
+            problem = "has no observed value; fill the gap, or set the sizes of the splits"
+        raise InputError(f"split {split}", problem)
     return windows, scales
 
 
@@ -218,7 +222,7 @@ class TestedForecaster(Predictor, ForecastPipeline):
         same_split = timeline.cuts(longest) and timeline.unseen(panel) == unseen
         return backtest(
             self,
-            panel,
+            self.clean(panel),
             self.horizon if h is None else h,
             n_windows=n_windows,
             step_size=step_size,

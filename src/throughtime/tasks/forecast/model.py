@@ -20,10 +20,10 @@ from throughtime.runtime.forecast import interval_ends
 from throughtime.series.backtest import AUTO, CONFORMAL, OWN, Calibration, calibrate_intervals
 from throughtime.series.baselines import ForecastModel
 from throughtime.series.conformal import add_saved_intervals, load_intervals, save_intervals
+from throughtime.series.notes import describe_outliers, describe_unusual_series
 from throughtime.series.panels import (
     SERIES_FILE,
     PanelScaling,
-    describe_unusual_series,
     load_history,
     save_history,
 )
@@ -67,7 +67,9 @@ class SeriesForecaster(TestedForecaster, NetworkPipeline):
         panel = read_series_panel(dataset, config.roles)
         config = config.divide(panel)
         rows = config.timeline.part_of_each("train", panel)
-        scaling = PanelScaling.of(panel, rows, config.scaling, config.calendar, config.transform)
+        scaling = PanelScaling.of(
+            panel, rows, config.scaling, config.calendar, config.transform, config.outliers
+        )
         if config.strategy == "direct":
             config, scaling.ridge = choose_window(config, panel, scaling)
         return config.complete(panel), scaling
@@ -79,7 +81,7 @@ class SeriesForecaster(TestedForecaster, NetworkPipeline):
             if getattr(config, name) is None:
                 raise InputError(str(folder.path / "config.json"), f"lacks {name}; train the model again")
         values, where = folder.read_json(SERIES_FILE), str(folder.path / SERIES_FILE)
-        scaling = PanelScaling.from_values(values, where, config.scaling, config.transform)
+        scaling = PanelScaling.from_values(values, where, config.scaling, config.transform, config.outliers)
         for role, scales in (("known", scaling.known), ("past", scaling.past)):
             if len(scales) != (count := len(getattr(config, role))):
                 problem = f"has scales of {len(scales)} {role} columns, the model has {count}"
@@ -96,7 +98,8 @@ class SeriesForecaster(TestedForecaster, NetworkPipeline):
         from throughtime.tasks.forecast.training import start_from_ridge
 
         panel = self._history = read_series_panel(dataset, self.config.roles)
-        self.data_notes = (*panel.notes, *describe_unusual_series(self.config.timeline, panel))
+        unusual = describe_unusual_series(self.config.timeline, panel)
+        self.data_notes = (*panel.notes, *unusual, *describe_outliers(panel, self.scaling))
         if (
             self.scaling.ridge is not None
             and isinstance(self.model, DirectForecaster)
@@ -207,7 +210,7 @@ class SeriesForecaster(TestedForecaster, NetworkPipeline):
         panel = self.open_panel(data)
         calibration = calibrate_intervals(
             self,
-            panel,
+            self.clean(panel),
             self.horizon if h is None else h,
             levels=sorted(set(level)),
             intervals=CONFORMAL if intervals in (None, AUTO, OWN) else intervals,

@@ -118,7 +118,6 @@ def build_export(forecaster: SeriesForecaster) -> ModelExport:
             "again with calendar columns in known",
         )
     known, past = scaling.known_columns, len(config.past)
-    size = 2 if config.transform == "none" else 3  # centre, spread, and the power of a transform
 
     def graphs(int8: bool) -> dict[str, Graph]:
         step = {"step": _step_graph(model, known, int8)} if isinstance(model, LatentAutoregression) else {}
@@ -137,7 +136,8 @@ def build_export(forecaster: SeriesForecaster) -> ModelExport:
             "seed": config.seed,
             "scaling": config.scaling,
             **({} if config.transform == "none" else {"transform": config.transform}),
-            "scales": {name: list(scale[:size]) for name, scale in scaling.series.items()},
+            **({} if config.outliers == "replace" else {"outliers": config.outliers}),
+            "scales": {name: scale.to_values() for name, scale in scaling.series.items()},
             "numbered": scaling.numbered,
             "names": {"known": list(config.known), "past": list(config.past)},
             "known": [list(scale[:2]) for scale in scaling.known],

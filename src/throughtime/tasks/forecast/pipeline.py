@@ -102,7 +102,8 @@ class ForecastPipeline(ForecastModel):
             ) -> Array:
                 return distribution.draw(outputs, uniform(seed, steps, rows, paths))
 
-            mean, quantiles, samples = self._forecast_window(window, h, probabilities, num_paths, draw)
+            lows = np.array([scales[number].scaled_low for number in numbers])
+            mean, quantiles, samples = self._forecast_window(window, h, probabilities, num_paths, draw, lows)
             forecasts += unscale_forecasts(
                 [panel.series[number].unique_id for number in numbers],
                 [scales[number] for number in numbers],
@@ -120,6 +121,7 @@ class ForecastPipeline(ForecastModel):
         probabilities: Sequence[float],
         num_paths: int,
         draw: Callable[[Array, Any], Array],
+        lows: Array,
     ) -> tuple[Array, Sequence[Array] | Array, Array]:
         """Return means [h, B], quantiles [probabilities, h, B], and paths [h, B, paths], all scaled."""
         batch = window.values.shape[1]
@@ -129,7 +131,7 @@ class ForecastPipeline(ForecastModel):
                 # The paths of a series are next to each other.
                 copies = Window(*(np.repeat(each, num_paths, axis=min(1, each.ndim - 1)) for each in window))
                 drawn = np.stack(roll_out(self, copies, h, draw))
-                samples = drawn.reshape(h, batch, num_paths)
+                samples = np.maximum(drawn.reshape(h, batch, num_paths), lows[:, None])
             return mean, np.quantile(samples, probabilities, axis=2) if probabilities else (), samples
         distribution, reading = self.distribution, self.compute(window)
         outputs, level, samples = reading.outputs[:h], reading.level, np.zeros((h, batch, 0))
@@ -153,6 +155,14 @@ class ForecastPipeline(ForecastModel):
     def power(self, series: Series) -> float:
         """Return the Box-Cox power of the scale of a series."""
         return self.scaling.scale(series).power
+
+    def clean(self, panel: Panel) -> Panel:
+        """Return the series without outliers."""
+        return self.scaling.clean(panel)
+
+    def lowest(self, series: Series) -> float:
+        """Return 0 for a series without a negative value in training."""
+        return self.scaling.scale(series).low
 
     def scaled_arrays(self, panel: Panel) -> tuple[PanelArrays, list[Scale]]:
         """Return the scaled series and the scale of each; the columns must be those of training."""

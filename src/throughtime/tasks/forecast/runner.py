@@ -51,7 +51,8 @@ class ForecasterSettings(TypedDict):
     seed: int
     scaling: Literal["standard", "robust", "none"]
     transform: NotRequired[Literal["log", "box-cox"]]
-    scales: dict[str, list[float]]
+    outliers: NotRequired[Literal["keep"]]
+    scales: dict[str, list[float | None]]
     numbered: Size
     names: ColumnNames
     known: list[list[float]]
@@ -73,7 +74,9 @@ class SeriesForecasterRunner(ForecastPipeline, ExportedModel):
         scales = {**settings, "series": settings["scales"], "frequency": None, "calendar": False}
         transform: Transform = settings.get("transform", "none")
         where = str(folder.path / "export.json")
-        self.scaling = PanelScaling.from_values(scales, where, settings["scaling"], transform)
+        self.scaling = PanelScaling.from_values(
+            scales, where, settings["scaling"], transform, settings.get("outliers", "replace")
+        )
         self._distribution = OutputDistribution(settings["distribution"])
         self.session = folder.session("model")
         self.step = folder.session("step") if settings["stateful"] else None

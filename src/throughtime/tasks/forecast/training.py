@@ -14,6 +14,7 @@ from throughtime.data.panel import Panel, Window
 from throughtime.errors import InputError
 from throughtime.fit.objective import Carried, Loss
 from throughtime.models.forecasters import DirectForecaster, Forecaster
+from throughtime.series.baselines import rows_in_week
 from throughtime.series.linear_maps import Offset, smallest_share
 from throughtime.series.lookback import OFFSETS, SECONDS, RidgeChoice, choose_ridge, lookbacks_to_try
 from throughtime.series.panels import PanelScaling
@@ -257,6 +258,7 @@ def choose_window(
         config.season,
         config.channels if config.corrects else "shared",
         seconds,
+        rows_in_week(panel.frequency, config.season),
     )
     if choice is None:
         if config.corrects and config.channels == "own":

@@ -6,6 +6,7 @@ import { readPanel, scaledColumns } from "../histories.js";
 import { addIntervals, requiredQuantiles } from "../intervals.js";
 import { calendarColumns, commas, formatTimes, quoted, stepName, timesAfter } from "../panel.js";
 import { Problem } from "../problem.js";
+import { describeOutliers, outlierLimit, removeOutliers } from "../outliers.js";
 import { applyPower, fillGaps, fitScale, quantileOf, undoPower } from "../scaling.js";
 import { takeRows, tensor } from "../tensor.js";
 
@@ -56,8 +57,9 @@ class Forecaster {
     let forecasts = await this.forecast(panel, h, wanted, context);
     if (saved && levels.length)
       forecasts = forecasts.map((one, place) =>
-        addIntervals(saved, panel.series[place], one.scale.power, one, probabilities),
+        addIntervals(saved, this.clean(panel.series[place], one.scale), one.scale, one, probabilities),
       );
+    const limits = forecasts.map(({ scale }) => scale.limit);
     return {
       model: this.model.name,
       forecasts: forecasts.map((one, place) => {
@@ -70,7 +72,7 @@ class Forecaster {
           intervals: Object.fromEntries([...ends].map(([level, pair]) => [String(level), bounds(pair)])),
         };
       }),
-      notes: panel.notes,
+      notes: [...panel.notes, ...describeOutliers(panel, settings.known.length, settings.frequency, limits)],
     };
   }
 
@@ -124,7 +126,7 @@ class Forecaster {
           const draw = (data, at, step, row) =>
             head.draw(data, at, uniform(seed, step, first + Math.floor(row / paths), row % paths));
           const drawn = await this.rollout(window, h, draw, context, paths);
-          quantiles = quantilesOfPaths(drawn, series.length, paths, probabilities);
+          quantiles = quantilesOfPaths(drawn, scales, paths, probabilities);
         }
       }
       series.forEach((one, place) => {
@@ -209,10 +211,20 @@ class Forecaster {
   }
 
   scale(series) {
-    const { scales, scaling, transform } = this.settings;
-    const known = Object.hasOwn(scales, series.unique_id) ? scales[series.unique_id] : null;
-    if (known) return { centre: known[0], spread: known[1], power: known[2] ?? 1 };
-    return fitScale(series.unique_id, series.y, scaling, transform);
+    const { scales, scaling, transform, outliers, known: columns, frequency } = this.settings;
+    const saved = Object.hasOwn(scales, series.unique_id) ? scales[series.unique_id] : null;
+    if (saved) {
+      const [centre, spread, power, low, limit] = saved;
+      return { centre, spread, power: power ?? 1, low: low ?? -Infinity, limit: limit ?? Infinity };
+    }
+    const limit = outliers === "keep" ? Infinity : outlierLimit(series, columns.length, frequency);
+    return { ...fitScale(series.unique_id, this.clean(series, { limit }).y, scaling, transform), limit };
+  }
+
+  // A series without its outliers.
+  clean(series, { limit }) {
+    const { known, frequency } = this.settings;
+    return removeOutliers(series, known.length, frequency, limit);
   }
 
   // The last rows of some series, scaled: values [T x B], and rows of known and past columns [B x columns].
@@ -226,7 +238,7 @@ class Forecaster {
     const past = Array.from({ length: lookback }, () => []);
     series.forEach((one, place) => {
       const { centre, spread, power } = scales[place];
-      const even = applyPower(one.y, power, `series ${quoted(one.unique_id)}`);
+      const even = applyPower(this.clean(one, scales[place]).y, power, `series ${quoted(one.unique_id)}`);
       const filled = fillGaps(even.map((value) => (value - centre) / spread)).slice(-lookback);
       filled.forEach((value, row) => (values[row * batch + place] = value));
       const count = one.y.length;
@@ -247,7 +259,8 @@ class Forecaster {
 }
 
 const tenDigits = (value) => Number(value.toFixed(10));
-const unscale = (value, { centre, spread, power }) => undoPower(finite(value) * spread + centre, power);
+const unscale = (value, { centre, spread, power, low }) =>
+  Math.max(undoPower(finite(value) * spread + centre, power), low);
 const table = (rows, columns, value) =>
   Array.from({ length: rows }, (_, row) => Float64Array.from({ length: columns }, (__, column) => value(row, column)));
 const numbered = (outputs, stem) =>
@@ -275,11 +288,13 @@ function repeat({ batch, values, known, past, numbers }, times) {
   return { batch: batch * times, values: wide, ...columns, numbers: copies(numbers) };
 }
 
-function quantilesOfPaths(drawn, series, paths, probabilities) {
-  const found = probabilities.map(() => table(drawn.length, series, () => 0));
+function quantilesOfPaths(drawn, scales, paths, probabilities) {
+  const found = probabilities.map(() => table(drawn.length, scales.length, () => 0));
+  const lows = scales.map(({ centre, spread, power, low }) => (power === 1 ? (low - centre) / spread : -Infinity));
   drawn.forEach((row, step) => {
-    for (let one = 0; one < series; one += 1) {
-      const sorted = row.slice(one * paths, (one + 1) * paths).sort();
+    for (let one = 0; one < scales.length; one += 1) {
+      const mine = row.slice(one * paths, (one + 1) * paths);
+      const sorted = mine.map((value) => Math.max(value, lows[one])).sort();
       probabilities.forEach((each, number) => (found[number][step][one] = quantileOf(sorted, each)));
     }
   });
