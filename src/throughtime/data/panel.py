@@ -187,7 +187,7 @@ class Series:
         times = np.arange(len(values)) if ds is None else ds
         return cls(unique_id, times, values, np.zeros((len(values), 0)), np.zeros((len(values), 0)))
 
-    def rows(self, stretch: slice) -> Series:
+    def rows(self, stretch: slice | NDArray[np.int64]) -> Series:
         """Return some of its rows."""
         return replace(
             self, ds=self.ds[stretch], y=self.y[stretch], known=self.known[stretch], past=self.past[stretch]
@@ -221,6 +221,18 @@ class Panel:
         return replace(
             self, series=tuple(series.rows(slice(max(0, len(series) - cut))) for series in self.series)
         )
+
+    def extend_back(self, rows: Sequence[int], season: int) -> Panel:
+        """Put rows before the first of each series, if there are more than 0: its first season, repeated.
+
+        >>> Panel((Series.of("a", [1.0, 2.0, 3.0]),), None).extend_back([3], season=2).series[0].y
+        array([2., 1., 2., 1., 2., 3.])
+        """
+        extended = []
+        for series, more in zip(self.series, rows, strict=True):
+            before = np.arange(-max(0, more), 0) % min(season, len(series))
+            extended.append(series.rows(np.append(before, np.arange(len(series)))))
+        return replace(self, series=tuple(extended))
 
     def after(self, series: Series, h: int) -> Times:
         """Return the `h` times that follow the last row of a series."""

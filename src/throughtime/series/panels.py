@@ -18,6 +18,7 @@ from throughtime.series.scaling import Scale, Scaling, Transform, fill_gaps, fit
 if TYPE_CHECKING:
     from throughtime.folder import ModelFolder
     from throughtime.series.lookback import RidgeChoice
+    from throughtime.series.short import ShortForecasts
 
 SERIES_FILE = "series.json"
 Size = int | float
@@ -117,6 +118,10 @@ class PanelScaling:
     transform: Transform = "none"
     ridge: RidgeChoice | None = None
     """Of a new model: the linear forecasts whose look-back it has, and which it may correct. Not saved."""
+    short: ShortForecasts | None = None
+    """Of a new model without a network: its maps. Not saved."""
+    chosen: str = ""
+    """What was chosen for a model without a network, in words."""
 
     @classmethod
     def of(
@@ -219,6 +224,7 @@ class PanelScaling:
             "past": [list(scale) for scale in self.past],
             "numbered": self.numbered,
             "calendar": self.calendar,
+            **({"chosen": self.chosen} if self.chosen else {}),
         }
 
     @classmethod
@@ -241,6 +247,7 @@ class PanelScaling:
                 bool(values["calendar"]),
                 scaling,
                 transform,
+                chosen=str(values.get("chosen", "")),
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InputError(where, f"is damaged ({error!r}); train the model again") from None

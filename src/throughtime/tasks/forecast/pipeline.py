@@ -50,6 +50,8 @@ class ForecastPipeline(ForecastModel):
     paths: int
     """Number of paths that the intervals of a recursive model come from."""
     seed: int
+    pads: int = 0
+    """The season by which a series that is too short is continued backwards; 0: it is refused."""
 
     @property
     @abstractmethod
@@ -79,6 +81,9 @@ class ForecastPipeline(ForecastModel):
             raise InputError(
                 "paths", "need a distribution to draw from, and head is point; train with head=gaussian"
             )
+        if self.pads:
+            panel = panel.extend_back([self.lookback - len(series) for series in panel.series], self.pads)
+            query = replace(query, panel=panel)
         probabilities = query.probabilities if distribution.probabilistic else ()
         num_paths = max(query.paths, self.paths if self.recursive and probabilities else 0)
         arrays, scales = self.scaled_arrays(panel)

@@ -53,6 +53,7 @@ class ForecasterSettings(TypedDict):
     transform: NotRequired[Literal["log", "box-cox"]]
     scales: dict[str, list[float]]
     numbered: Size
+    pads: NotRequired[Annotated[int, 1, 1_000_000]]
     names: ColumnNames
     known: list[list[float]]
     past: list[list[float]]
@@ -74,6 +75,7 @@ class SeriesForecasterRunner(ForecastPipeline, ExportedModel):
         transform: Transform = settings.get("transform", "none")
         where = str(folder.path / "export.json")
         self.scaling = PanelScaling.from_values(scales, where, settings["scaling"], transform)
+        self.pads = settings.get("pads", 0)
         self._distribution = OutputDistribution(settings["distribution"])
         self.session = folder.session("model")
         self.step = folder.session("step") if settings["stateful"] else None
