@@ -1,8 +1,8 @@
 """The mean of simple forecasts that suits a short series, and how far it will be off.
 
 All forecasts are tried on rolling origins: their weights are estimated from the rows before an origin alone.
-Half of the mean are the forms of smoothing, weighted by their likelihood and the number of their weights
-(AICc); in the other half, a forecast counts by its errors on the origins. Both halves are linear maps.
+One part of the mean are the forms of smoothing, weighted by their likelihood and the number of their weights
+(AICc); in the other part, a forecast counts by its errors on the origins. So does each part.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Array = NDArray[np.float64]
 MIN_ROWS = 12
 """Rows from which something can be chosen; fewer are forecast by their last value."""
 MAX_ORIGINS = 8
-POWER = 6
-"""A forecast with twice the error of the best one has 1/64 of its weight."""
+POWER = 4
+"""A forecast with twice the error of the best one has 1/16 of its weight."""
 IN_SAMPLE = 0.25
 """The share of the errors one row ahead in the spread; the rest are errors on rolling origins."""
 TINY = 1e-6
@@ -105,17 +105,8 @@ def _mix(table: Array, season: int, horizon: int) -> list[Mixture]:
         tried.append(_try_all(table[:, :origin], season, ahead, grids, read))
     *before, last = tried
     names = [name for name in last.forecasts if all(name in each.forecasts for each in before)]
-    errors = [
-        np.stack([table[:, None, origin : origin + horizon][:, 0] - each.forecasts[name] for name in names])
-        for origin, each in zip(origins, before, strict=True)
-    ]
-    sizes = np.mean(np.concatenate([abs(each) for each in errors], axis=2), axis=2) + TINY
-    weights = (sizes / sizes.min(axis=0)) ** -POWER
-    weights = weights / weights.sum(axis=0) / 2
-    weights[[names.index(name) for name in last.likely]] += np.stack(list(last.likely.values())) / 2
-    maps = _find_maps(table, season, horizon, grids, last, reads, names)
-    mixed = np.einsum("cs,csrh->srh", weights, maps)
-    offs = [np.einsum("cs,csh->sh", weights, each) for each in errors]
+    weights, offs = _weigh(table, names, before, last, origins)
+    mixed = np.einsum("cs,csrh->srh", weights, _find_maps(table, season, horizon, grids, last, reads, names))
     count = sum(each.shape[1] for each in offs)
     rolled = sum((each**2 / last.growth[:, : each.shape[1]]).sum(axis=1) for each in offs) / count
     spread = IN_SAMPLE * last.spread + (1 - IN_SAMPLE) * rolled + TINY**2
@@ -143,6 +134,37 @@ class _Tried(NamedTuple):
     spread: Array
     """The squared error one row ahead, and what it is multiplied by at each step."""
     growth: Array
+
+
+def _weigh(
+    table: Array, names: Sequence[str], before: Sequence[_Tried], last: _Tried, origins: Sequence[int]
+) -> tuple[Array, list[Array]]:
+    """Return the weights [forecasts, series], and the errors of the mixture [series, steps] at each origin."""
+    errors, likely_errors = list[Array](), list[Array]()
+    for origin, tried in zip(origins, before, strict=True):
+        ahead = tried.growth.shape[1]
+        true = table[:, origin : origin + ahead]
+        errors.append(np.stack([true - tried.forecasts[name] for name in names]))
+        likely = (weight[:, None] * tried.forecasts[name] for name, weight in tried.likely.items())
+        likely_errors.append(true - sum(likely))
+    sizes = _size(errors)
+    by_error = (sizes / sizes.min(axis=0)) ** -POWER
+    by_error /= by_error.sum(axis=0)
+    mixed = [np.einsum("cs,csh->sh", by_error, each) for each in errors]
+    share = 1 / (1 + (_size(likely_errors) / _size(mixed)) ** POWER)
+    weights = (1 - share) * by_error
+    for name, weight in last.likely.items():
+        weights[names.index(name)] += share * weight
+    together = [
+        share[:, None] * first + (1 - share[:, None]) * second
+        for first, second in zip(likely_errors, mixed, strict=True)
+    ]
+    return weights, together
+
+
+def _size(errors: Sequence[Array]) -> Array:
+    """The mean absolute error over all origins and steps."""
+    return np.asarray(abs(np.concatenate(errors, axis=-1)).mean(axis=-1) + TINY)
 
 
 def _try_all(
@@ -201,8 +223,8 @@ def _differences(season: int, rows: int) -> dict[str, tuple[int, ...]]:
     """The differences that autoregressions are fitted to, by the name of the forecast."""
     named: dict[str, tuple[int, ...]] = {"autoregression": (), "autoregression of changes": (1,)}
     if season > 1 and rows > 2 * season + 4:
-        named["autoregression of yearly changes"] = (season,)
-        named["autoregression of changes of yearly changes"] = (season, 1)
+        named["autoregression of seasonal changes"] = (season,)
+        named["autoregression of changes of seasonal changes"] = (season, 1)
     return named
 
 
