@@ -139,7 +139,7 @@ class _Tried(NamedTuple):
 def _weigh(
     table: Array, names: Sequence[str], before: Sequence[_Tried], last: _Tried, origins: Sequence[int]
 ) -> tuple[Array, list[Array]]:
-    """Return the weights [forecasts, series], and the errors of the mixture [series, steps] at each origin."""
+    """Return the weights [forecasts, series], and the errors of the mixture from each origin."""
     errors, likely_errors = list[Array](), list[Array]()
     for origin, tried in zip(origins, before, strict=True):
         ahead = tried.growth.shape[1]

@@ -115,7 +115,8 @@ def _describe(mixtures: Sequence[Mixture], logged: int) -> str:
     scale = " of logarithms" if logged and not each else ""
     text = (
         f"A mean of simple forecasts{scale}{each}, chosen by {origins} rolling origins and fitted to all "
-        f"rows: {named}{others}. No network: there are too few rows for one."
+        f"rows: {named}{others}. No network: there are too few rows for one. Errors on held-out rows are "
+        "those of a fit to the rows before them."
     )
     return (
         text

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +72,7 @@ def evaluate_windows(
     """Average errors over all windows, rows and series, of scaled values and in original units."""
     config, horizon = forecaster.config, forecaster.horizon
     panel = read_series_panel(dataset, config.roles)
+    forecaster = forecaster.before(panel, split)
     whole, windows, scales = build_windows(forecaster, panel, split)
     sums: dict[str, Array] = {}
     rules = {"naive": 1, **({"seasonal-naive": config.season} if config.season else {})}
@@ -217,8 +219,17 @@ class TestedForecaster(Predictor, ForecastPipeline):
         """Whether it is fitted again to the rows before each test."""
 
     @abstractmethod
-    def refit(self, panel: Panel) -> ForecastModel:
+    def refit(self, panel: Panel) -> Self:
         """Return a model with the same settings that knows these rows alone."""
+
+    def before(self, panel: Panel, split: str) -> Self:
+        """Return the model to test on a split: if it is fitted to all rows, one of the rows before."""
+        if not self.is_refitted or split in ("train", "all"):
+            return self
+        parts = self.config.timeline.part_of_each(split, panel)
+        starts = zip(panel.series, parts, strict=True)
+        series = tuple(series.rows(slice(rows.start or None)) for series, rows in starts)
+        return self.refit(replace(panel, series=series))
 
     @property
     def as_tested(self) -> ForecastModel:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from throughtime.data.dataset import Dataset
 from throughtime.data.datasets import DataLike
@@ -139,7 +138,7 @@ class SeriesForecaster(TestedForecaster, NetworkPipeline):
         """Whether it takes no network, and so is fitted again, in no time, to the rows before any test."""
         return self.config.model == "smoothing" and self.config.network is None
 
-    def refit(self, panel: Panel) -> SeriesForecaster:
+    def refit(self, panel: Panel) -> Self:
         """Return a model with the same settings that knows these rows alone."""
         from throughtime.tasks.forecast.training import adopt_simple, fit_simple, start_from_simple
 
@@ -237,7 +236,7 @@ class SeriesForecaster(TestedForecaster, NetworkPipeline):
             levels=sorted(set(level)),
             intervals=CONFORMAL if intervals in (None, AUTO, OWN) else intervals,
             season=season or self.config.season,
-            unseen=self.unseen(panel) if unseen is None else unseen,
+            unseen=self.unseen(panel) if unseen is None and not self.is_refitted else unseen,
             progress=progress,
         )
         save_intervals(self.folder, calibration.intervals)
@@ -266,24 +265,7 @@ class SeriesForecaster(TestedForecaster, NetworkPipeline):
     ) -> Evaluation:
         """Measure the errors on every window of a split, and those of baselines on the same windows."""
         refuse_options(options, (), "is for models of text, and this model forecasts")
-        return evaluate_windows(
-            self.before(read_series_panel(dataset, self.config.roles), split), dataset, split, progress
-        )
-
-    def before(self, panel: Panel, split: str) -> SeriesForecaster:
-        """Return the model to test on a split: if it is fitted to all rows, one of the rows before."""
-        if not self.is_refitted or split in ("train", "all"):
-            return self
-        parts = self.config.timeline.part_of_each(split, panel)
-        return self.refit(
-            replace(
-                panel,
-                series=tuple(
-                    series.rows(slice(part.start or None))
-                    for series, part in zip(panel.series, parts, strict=True)
-                ),
-            )
-        )
+        return evaluate_windows(self, dataset, split, progress)
 
     def count_seen(self, dataset: Dataset, split: str, others: Sequence[SavedModel] = ()) -> SeenCount | None:
         """Count the rows of a split that the tested model was fitted to: none, if they come after its own."""
@@ -320,9 +302,12 @@ class SeriesForecaster(TestedForecaster, NetworkPipeline):
         steps = f"one row per {scaling.frequency}" if scaling.frequency else "without dates"
         return Description(
             f"Forecasts of {config.data}",
-            scaling.chosen or f"{config.model}{cell}, {config.strategy}, head {config.head}",
+            "simple forecasts without a network"
+            if scaling.chosen
+            else f"{config.model}{cell}, {config.strategy}, head {config.head}",
             f"{len(scaling.series):,} series, look-back {config.lookback}, horizon {config.horizon}",
             {
+                **({"forecast": scaling.chosen} if scaling.chosen else {}),
                 "series": f"{len(scaling.series)}, {steps}",
                 "window": f"{config.lookback} rows back, {config.horizon} ahead",
                 "scaling": f"{transform}{config.scaling} of each series, {config.normalise} of each window; "
