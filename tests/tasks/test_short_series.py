@@ -10,7 +10,7 @@ import torch
 from tests.refusals import refuses
 
 import throughtime as tt
-from throughtime.cells.smoothing import Smoothing
+from throughtime.cells.smoothing import ExponentialSmoothing
 from throughtime.runtime import load as load_runner
 from throughtime.series.autoregressions import continue_series, fit_autoregression
 from throughtime.series.mixtures import mix_forecasts
@@ -44,7 +44,7 @@ def run(table, tmp_path_factory):
 
 def test_a_cell_smooths_as_the_equations_say():
     alpha, beta, phi, gamma = weights = (0.3, 0.1, 0.9, 0.2)
-    cell = Smoothing(torch.tensor([weights], dtype=torch.float64), season=2)
+    cell = ExponentialSmoothing(torch.tensor([weights], dtype=torch.float64), season=2)
     start = [torch.tensor([each], dtype=torch.float64) for each in (5.0, 1.0)]
     state = cell.begin(*start, torch.tensor([[2.0, -2.0]], dtype=torch.float64))
     values = [8.0, 3.0, 9.5, 6.0, 12.0]

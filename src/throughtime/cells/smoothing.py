@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from throughtime.cells.base import Cell, State
 
 
-class Smoothing(Cell):
+class ExponentialSmoothing(Cell):
     r"""Additive exponential smoothing; each unit smooths the input with weights of its own.
 
     With the error :math:`e_t = x_t - y_{t-1}` of the forecast :math:`y_{t-1} = l + \phi b + s_1`
@@ -19,7 +19,7 @@ class Smoothing(Cell):
     the forecast of the next input. All is linear in the inputs and the state before them, so forecasts with
     fixed weights are a linear map of the rows that were read.
 
-    >>> cell = Smoothing(torch.tensor([[0.5, 0.0, 1.0, 0.0]]))
+    >>> cell = ExponentialSmoothing(torch.tensor([[0.5, 0.0, 1.0, 0.0]]))
     >>> outputs, _ = cell(torch.tensor([[[4.0]], [[8.0]]]))
     >>> outputs.flatten()                                       # from a level of 0
     tensor([2., 5.], grad_fn=<ViewBackward0>)

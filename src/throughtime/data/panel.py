@@ -222,18 +222,6 @@ class Panel:
             self, series=tuple(series.rows(slice(max(0, len(series) - cut))) for series in self.series)
         )
 
-    def extend_back(self, rows: Sequence[int], season: int) -> Panel:
-        """Put rows before the first of each series, if there are more than 0: its first season, repeated.
-
-        >>> Panel((Series.of("a", [1.0, 2.0, 3.0]),), None).extend_back([3], season=2).series[0].y
-        array([2., 1., 2., 1., 2., 3.])
-        """
-        extended = []
-        for series, more in zip(self.series, rows, strict=True):
-            before = np.arange(-max(0, more), 0) % min(season, len(series))
-            extended.append(series.rows(np.append(before, np.arange(len(series)))))
-        return replace(self, series=tuple(extended))
-
     def after(self, series: Series, h: int) -> Times:
         """Return the `h` times that follow the last row of a series."""
         if self.frequency is None and series.ds.dtype.kind == "M":

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from throughtime.cells.smoothing import Smoothing
+from throughtime.cells.smoothing import ExponentialSmoothing
 from throughtime.series.autoregressions import continue_series, fit_autoregression
 from throughtime.series.linear_maps import last_season
 from throughtime.series.smoothing import (
@@ -207,7 +207,7 @@ def _try_all(
     return _Tried(forecasts, units, autoregressions, likely_by_name, squares[:, 0], squares / squares[:, :1])
 
 
-def _grow(cell: Smoothing, units: NDArray[np.int64], horizon: int) -> Array:
+def _grow(cell: ExponentialSmoothing, units: NDArray[np.int64], horizon: int) -> Array:
     """Return the variance of the errors [B, horizon] of these units, in units of that one row ahead."""
     alpha, beta, phi, gamma = (
         each.detach().numpy()[units, None] for each in (cell.alpha, cell.beta, cell.phi, cell.gamma)
@@ -261,7 +261,7 @@ def _find_maps(
         weights = [
             each.detach()[used] for each in (grid.cell.alpha, grid.cell.beta, grid.cell.phi, grid.cell.gamma)
         ]
-        cell = Smoothing(torch.stack(weights, dim=1), grid.cell.season)
+        cell = ExponentialSmoothing(torch.stack(weights, dim=1), grid.cell.season)
         [end] = smooth(cell, impulses, [rows], reads)
         by_unit = cell.forecast(end.state, horizon).detach().numpy()  # [rows, units, horizon]
         for name, places in zip(mine, where.reshape(len(mine), count), strict=True):

@@ -104,8 +104,8 @@ def _rows(size: Size, rows: int) -> int:
 class PanelScaling:
     """The scale of each series by name, in the order of training, and of each additional column.
 
-    A model may have an embedding and a linear map for each of the first `numbered` series. `scaling` and
-    `transform` are the settings that scales of new series are measured with.
+    A model may have an embedding and a map for each of the first `numbered` series. `scaling` and `transform`
+    are the settings that scales of new series are measured with.
     """
 
     frequency: Frequency | None
@@ -119,9 +119,7 @@ class PanelScaling:
     ridge: RidgeChoice | None = None
     """Of a new model: the linear forecasts whose look-back it has, and which it may correct. Not saved."""
     short: ShortForecasts | None = None
-    """Of a new model without a network: its maps. Not saved."""
-    chosen: str = ""
-    """What was chosen for a model without a network, in words."""
+    chosen: str = ""  # in words, what a model without a network consists of; `short` has its maps, not saved
 
     @classmethod
     def of(
@@ -273,7 +271,7 @@ def describe_unusual_series(timeline: Timeline, panel: Panel) -> list[str]:
     constant = [
         series.unique_id
         for series, rows in zip(panel.series, training, strict=True)
-        if _is_constant(series.y[: rows.stop])
+        if np.isfinite(np.unique(series.y[: rows.stop])).sum() == 1
     ]
     notes = []
     if short:
@@ -285,11 +283,6 @@ def describe_unusual_series(timeline: Timeline, panel: Panel) -> list[str]:
 
 def _join_names(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
-
-
-def _is_constant(values: Values) -> bool:
-    present = values[~np.isnan(values)]
-    return bool(len(present) and (present == present[0]).all())
 
 
 FILE, COLUMNS = "history.safetensors", ("ds", "y", "known", "past")

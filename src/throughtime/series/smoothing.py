@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from throughtime.cells.base import State
-from throughtime.cells.smoothing import Smoothing
+from throughtime.cells.smoothing import ExponentialSmoothing
 
 Array = NDArray[np.float64]
 ALPHAS = (0.02, 0.06, 0.12, 0.2, 0.3, 0.42, 0.56, 0.72, 0.9, 0.99)
@@ -37,7 +37,7 @@ FIRST_ROWS, FIRST_SEASONS = 10, 3
 class Grid(NamedTuple):
     """The units of a cell and, by the name of a form, which they are and how many numbers it estimates."""
 
-    cell: Smoothing
+    cell: ExponentialSmoothing
     forms: dict[str, tuple[slice, int]]
 
 
@@ -53,7 +53,7 @@ def build_grid(season: int) -> Grid:
         ]
         estimated = count + 1 + (season + 1 if season > 1 else 0)
         forms[f"{name} with season" if season > 1 else name] = slice(begin, len(rows)), estimated
-    return Grid(Smoothing(torch.tensor(rows, dtype=torch.float64), season), forms)
+    return Grid(ExponentialSmoothing(torch.tensor(rows, dtype=torch.float64), season), forms)
 
 
 class Origin(NamedTuple):
@@ -67,7 +67,9 @@ class Origin(NamedTuple):
 
 
 @torch.no_grad()
-def smooth(cell: Smoothing, values: Array, cuts: Sequence[int], first_rows: int) -> Iterator[Origin]:
+def smooth(
+    cell: ExponentialSmoothing, values: Array, cuts: Sequence[int], first_rows: int
+) -> Iterator[Origin]:
     """Read series [B, rows], and stop at each of the cuts; the first state comes from the first rows."""
     level, trend, season = (
         torch.from_numpy(each) for each in begin_from(values[:, :first_rows], cell.season)

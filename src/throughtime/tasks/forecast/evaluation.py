@@ -24,7 +24,7 @@ from throughtime.series.ridge import Fitting, RidgeBaseline
 from throughtime.series.scaling import Scale
 from throughtime.tasks.base import Predictor, Progress
 from throughtime.tasks.forecast.config import ForecastConfig
-from throughtime.tasks.forecast.pipeline import ForecastPipeline
+from throughtime.tasks.forecast.pipeline import ForecastPipeline, extend_back
 
 Array = NDArray[np.float64]
 WINDOWS_AT_ONCE = 1_024
@@ -133,7 +133,7 @@ def build_windows(
     forecaster.scaling.adopt(panel, training)
     if forecaster.pads:
         more = [max(0, lookback - rows.start) for rows in parts]
-        panel = panel.extend_back(more, forecaster.pads)
+        panel = extend_back(panel, more, forecaster.pads)
         parts = [range(rows.start + new, rows.stop + new) for rows, new in zip(parts, more, strict=True)]
     arrays, scales = forecaster.scaled_arrays(panel)
     windows = PanelWindows(arrays, parts, lookback, horizon)
