@@ -137,7 +137,7 @@ def test_short_series_are_forecast_on_and_have_intervals_of_their_own(run):
 
 
 def test_the_exported_forecasts_are_those_of_the_model(run, tmp_path):
-    run.export(tmp_path / "onnx")
+    run.export(tmp_path / "onnx", int8=True)  # a map stays in float32
     values = {one.unique_id: one.y.tolist() for one in run.history.series}
     values = {"c": values["c"], "a": values["a"], "b": values["b"], "new": values["a"][:30]}
     ours, theirs = (
@@ -183,3 +183,17 @@ def test_who_asks_for_a_network_gets_one(table, tmp_path):
     assert model.config.model == "recurrent"
     with refuses("calendar", "has no effect"):
         tt.train("forecast", data=str(table), out=tmp_path / "no", model="smoothing", calendar=True)
+
+
+def test_a_run_that_was_killed_goes_on_to_the_same_model(run, table, tmp_path, monkeypatch):
+    def kill(*given):
+        raise KeyboardInterrupt
+
+    settings = {"data": str(table), "out": tmp_path / "run", "device": "cpu", "progress": "none"}
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("throughtime.fit.run._write_end", kill)
+        tt.train("forecast", **settings)
+    resumed = tt.train("forecast", **settings, resume=True)
+    for name, tensor in run.model.state_dict().items():
+        assert torch.equal(resumed.model.state_dict()[name], tensor), name
+    assert "No network" in (tmp_path / "run" / "README.md").read_text()

@@ -49,12 +49,14 @@ class Trainer:
         processes: Processes | None = None,
     ) -> None:
         self.objective, self.config, self.reporter, self.improved = objective, config, reporter, improved
-        self.settled: str | None = getattr(objective, "settled", None)
         self.begin_update: Callable[[float], None] | None = getattr(objective, "begin_update", None)
         self.run, self.processes = run, processes or Processes()
         self.batches = objective.batches(self.processes.rank, self.processes.world_size)
         # Code for the device sees the batches of the first epoch, also in a run that is resumed later.
-        learner = find_learner(objective, config, self.processes, self.batches, reporter.say)
+        self.settled: str | None = getattr(objective, "settled", None)
+        learner = None
+        if self.settled is None:
+            learner = find_learner(objective, config, self.processes, self.batches, reporter.say)
         self.learner = learner or Learner(objective, config, self.processes)
         self.device = self.learner.device
         self.checkpoints = Checkpoints(run / "checkpoints", config.keep)

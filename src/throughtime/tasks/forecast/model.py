@@ -145,6 +145,7 @@ class SeriesForecaster(TestedForecaster, NetworkPipeline):
         scaling = fit_simple(self.config, panel)
         refitted = type(self).initialise(adopt_simple(self.config, scaling), scaling)
         start_from_simple(refitted)
+        refitted.model.to(self.device)
         return refitted
 
     @property

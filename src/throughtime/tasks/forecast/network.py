@@ -132,6 +132,7 @@ def build_export(forecaster: SeriesForecaster) -> ModelExport:
     size = 2 if plain else 3  # centre, spread, and the power of a transform
 
     def graphs(int8: bool) -> dict[str, Graph]:
+        int8 = int8 and config.model != "smoothing"  # maps are small, and exact
         step = {"step": _step_graph(model, known, int8)} if isinstance(model, LatentAutoregression) else {}
         return {"model": _model_graph(model, known, past, int8), **step}
 
