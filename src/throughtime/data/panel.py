@@ -187,7 +187,7 @@ class Series:
         times = np.arange(len(values)) if ds is None else ds
         return cls(unique_id, times, values, np.zeros((len(values), 0)), np.zeros((len(values), 0)))
 
-    def rows(self, stretch: slice) -> Series:
+    def rows(self, stretch: slice | NDArray[np.int64]) -> Series:
         """Return some of its rows."""
         return replace(
             self, ds=self.ds[stretch], y=self.y[stretch], known=self.known[stretch], past=self.past[stretch]

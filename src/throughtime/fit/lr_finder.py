@@ -48,6 +48,8 @@ def find_learning_rate(
     losses: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(objective, config, Path(folder), Reporter(), improved=lambda measured: None)
+        if trainer.settled is not None:
+            raise InputError("find_lr", f"has nothing to do: {trainer.settled}")
         trainer.rate_of = lambda standing: rates[standing.step]
         objective.model.train()
         groups = itertools.chain.from_iterable(trainer.groups() for _ in itertools.count())

@@ -35,6 +35,8 @@ class Objective(Protocol):
     If there is an attribute `variant`, it is a hashable value: what else a loss depends on besides tensors.
     If there is a method `begin_update(progress)`, it is called before each update with the share of the
     training that is done, from 0 to 1.
+    If there is an attribute `settled`, not None, it says why there is nothing to train: the model is measured
+    and saved as it is.
     `unit` is the word for what `count` counts: tokens, words, texts, values.
     """
 

@@ -53,7 +53,10 @@ class Trainer:
         self.run, self.processes = run, processes or Processes()
         self.batches = objective.batches(self.processes.rank, self.processes.world_size)
         # Code for the device sees the batches of the first epoch, also in a run that is resumed later.
-        learner = find_learner(objective, config, self.processes, self.batches, reporter.say)
+        self.settled: str | None = getattr(objective, "settled", None)
+        learner = None
+        if self.settled is None:
+            learner = find_learner(objective, config, self.processes, self.batches, reporter.say)
         self.learner = learner or Learner(objective, config, self.processes)
         self.device = self.learner.device
         self.checkpoints = Checkpoints(run / "checkpoints", config.keep)
@@ -91,7 +94,7 @@ class Trainer:
                 self._epoch()
             if self.position["batch"]:
                 self._end_inside(why)
-            elif self.step > self.record.validated_at:  # stopped between two validations
+            elif self.step > self.record.validated_at or self.settled:  # stopped between two validations
                 self._validate_and_save()
         if self.plan is not None and self._time_is_over():
             self.shortfall = self.plan.explain_shortfall(self.step, self.seconds())
@@ -319,6 +322,8 @@ class Trainer:
 
     def _stop_reason(self) -> str | None:
         """Return why training stops, or None to go on."""
+        if self.settled is not None:
+            return self.settled
         if self.plan is None and self.position["epoch"] >= self.epochs:
             return "all epochs done"
         patience, stalled = self.config.early_stopping, self.record.validations_since_best

@@ -14,7 +14,7 @@ from throughtime.cells.base import Ops
 from throughtime.data.panel import Window
 from throughtime.errors import InputError
 from throughtime.models.forecast_heads import ForecastHead
-from throughtime.models.window_networks import GraphWindow, apply_own_maps
+from throughtime.models.window_networks import GraphWindow, apply_own_maps, graph_horizon
 from throughtime.runtime.forecast import WindowLevel, WindowReading, check_horizon, roll_out
 
 NORMALISATIONS = ("none", "last", "mean", "standard")
@@ -131,13 +131,14 @@ class DirectForecaster(NetworkForecaster):
     of the windows that a map was fitted to are too small.
 
     With `own_maps`, each of that many series has a map of its own, added to the one that all share. A new
-    series, with the number -1, has only the latter.
+    series, with the number -1, has only the latter. With `own_spreads`, the spread is each series' own, too.
     """
 
     recursive = False
     margin: Tensor
     trust: Tensor
     own: Tensor | None
+    own_spread: Tensor | None
 
     def __init__(
         self,
@@ -148,6 +149,7 @@ class DirectForecaster(NetworkForecaster):
         normalise: str = "none",
         highway: str = "none",
         own_maps: int = 0,
+        own_spreads: bool = False,
     ) -> None:
         super().__init__(network, head, lookback, horizon, normalise)
         self.highway = None if highway == "none" else nn.Linear(lookback, horizon)
@@ -159,6 +161,8 @@ class DirectForecaster(NetworkForecaster):
             self.register_buffer("trust", torch.ones(()))
         changes = torch.zeros(own_maps, horizon, lookback) if own_maps and self.corrects else None
         self.register_buffer("own", changes)
+        spreads = torch.zeros(own_maps, horizon, head.width) if own_spreads and own_maps else None
+        self.register_buffer("own_spread", spreads)
 
     def forward(self, window: Window[Tensor]) -> HeadOutputs:
         """Return the outputs of the horizon."""
@@ -175,7 +179,13 @@ class DirectForecaster(NetworkForecaster):
             return outputs, None
         if self.corrects:
             spread = self.spread if self.training else self.spread + self.margin
-            outputs = outputs._replace(values=outputs.values + spread[:, None])
+            if self.own_spread is not None:
+                ones, flat = window.values.new_ones(window.values.shape[1], 1), self.own_spread.flatten(1)
+                change = apply_own_maps(flat.unsqueeze(-1), ones, window.numbers)
+                spread = spread + change.view(-1, *spread.shape)
+            outputs = outputs._replace(
+                values=outputs.values + spread.view(-1, *spread.shape[-2:]).transpose(0, 1)
+            )
         return outputs, self.map_linearly(
             outputs.level.remove(window.values[: self.lookback]), window.numbers
         )
@@ -227,6 +237,20 @@ class DirectForecaster(NetworkForecaster):
             wider = (squares / known.square().mean(1).clamp(min=1e-12)).clamp(min=1).sqrt()
             self.margin.copy_(self.head.outputs_of(known * wider[:, None]) - self.spread)
 
+    @torch.no_grad()
+    def set_maps(self, maps: Tensor, spreads: Tensor) -> None:
+        """Take the map [series, horizon, lookback] of each series, and its outputs with the centre 0.
+
+        A new series has the mean of both.
+        """
+        assert self.highway is not None
+        self.highway.weight.copy_(maps.mean(0))
+        self.highway.bias.zero_()
+        self.spread.copy_(spreads.mean(0))
+        if self.own is not None and self.own_spread is not None:
+            self.own.copy_(maps - maps.mean(0))
+            self.own_spread.copy_(spreads - spreads.mean(0))
+
     def compute(self, window: Window[Tensor]) -> WindowReading:
         """Read a window: the outputs for all rows of the horizon."""
         outputs = self.forward(window)
@@ -242,6 +266,14 @@ class DirectForecaster(NetworkForecaster):
         centre = ops.op("Pad", ops.op("Unsqueeze", centre, ops.axes(-1)), padding)
         if self.corrects:
             outputs = ops.op("Add", outputs, ops.weight((self.spread + self.margin).unsqueeze(1)))
+            if self.own_spread is not None:
+                numbers = ops.op("Max", window.numbers, ops.constant(0, "int64"))
+                change = ops.lookup(self.own_spread.flatten(1), numbers)
+                new = ops.op(
+                    "Unsqueeze", ops.op("Less", window.numbers, ops.constant(0, "int64")), ops.axes(-1)
+                )
+                change = ops.op("Where", new, ops.constant(0.0), change)
+                outputs = ops.op("Add", outputs, graph_horizon(ops, change, self.horizon, width))
             shares = [float(self.trust) if place == self.head.centre else 1.0 for place in range(width)]
             outputs = ops.op("Mul", outputs, ops.constant(shares))
         return ops.op("Add", outputs, centre)

@@ -73,7 +73,23 @@ class WindowNetwork(nn.Module):
                 x = ops.linear(x, layer.weight, layer.bias)
             elif isinstance(layer, nn.ReLU):
                 x = ops.op("Relu", x)
-        return _graph_horizon(ops, x, self.horizon, self.width)
+        return graph_horizon(ops, x, self.horizon, self.width)
+
+
+class NoNetwork(nn.Module):
+    """Zeros for all outputs, where a linear map is not corrected."""
+
+    def __init__(self, horizon: int, width: int) -> None:
+        super().__init__()
+        self.horizon, self.width = horizon, width
+
+    def forward(self, window: Window[Tensor]) -> Tensor:
+        """[horizon, B, width]."""
+        return window.values.new_zeros(self.horizon, window.values.shape[1], self.width)
+
+    def graph(self, ops: Ops, window: GraphWindow, rows: int) -> str:
+        """Return the outputs in a graph, for any batch."""
+        return ops.constant(torch.zeros(self.horizon, 1, self.width))
 
 
 class RecurrentNetwork(nn.Module):
@@ -123,7 +139,7 @@ class RecurrentNetwork(nn.Module):
             ahead = ops.op("Transpose", _graph_flat(ops, ops.slice(window.known, rows, 2**31, 0)))
             read = ops.op("Concat", read, ahead, axis=-1)
         outputs = ops.linear(read, self.readout.weight, self.readout.bias)
-        return _graph_horizon(ops, outputs, self.horizon, self.width)
+        return graph_horizon(ops, outputs, self.horizon, self.width)
 
 
 def join_columns(values: Tensor, *others: Tensor) -> Tensor:
@@ -312,6 +328,6 @@ def _graph_flat(ops: Ops, value: str) -> str:
     return ops.op("Reshape", ops.op("Transpose", value, perm=[0, 2, 1]), ops.sizes(-1, ops.size(value, 1)))
 
 
-def _graph_horizon(ops: Ops, outputs: str, horizon: int, width: int) -> str:
+def graph_horizon(ops: Ops, outputs: str, horizon: int, width: int) -> str:
     """[B, horizon * width] as [horizon, B, width]."""
     return ops.op("Transpose", ops.op("Reshape", outputs, ops.axes(-1, horizon, width)), perm=[1, 0, 2])

@@ -6,7 +6,7 @@ import numpy as np
 
 from throughtime.data.panel import Panel
 from throughtime.results import format_times
-from throughtime.series.panels import PanelScaling, Timeline, Values
+from throughtime.series.panels import PanelScaling, Timeline
 from throughtime.text.texts import format_count
 
 MAX_OUTLIERS = 3
@@ -32,7 +32,7 @@ def describe_unusual_series(timeline: Timeline, panel: Panel) -> list[str]:
     constant = [
         series.unique_id
         for series, rows in zip(panel.series, training, strict=True)
-        if _is_constant(series.y[: rows.stop])
+        if np.isfinite(np.unique(series.y[: rows.stop])).sum() == 1
     ]
     notes = []
     if short:
@@ -44,8 +44,3 @@ def describe_unusual_series(timeline: Timeline, panel: Panel) -> list[str]:
 
 def _join_names(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
-
-
-def _is_constant(values: Values) -> bool:
-    present = values[~np.isnan(values)]
-    return bool(len(present) and (present == present[0]).all())

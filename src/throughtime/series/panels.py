@@ -19,6 +19,7 @@ from throughtime.series.scaling import Scale, Scaling, Transform, fill_gaps, fit
 if TYPE_CHECKING:
     from throughtime.folder import ModelFolder
     from throughtime.series.lookback import RidgeChoice
+    from throughtime.series.short import ShortForecasts
 
 SERIES_FILE = "series.json"
 Size = int | float
@@ -104,8 +105,8 @@ def _rows(size: Size, rows: int) -> int:
 class PanelScaling:
     """The scale of each series by name, in the order of training, and of each additional column.
 
-    A model may have an embedding and a linear map for each of the first `numbered` series. `scaling`,
-    `transform` and `outliers` are the settings that scales of new series are measured with.
+    A model may have an embedding and a map for each of the first `numbered` series. `scaling`, `transform`
+    and `outliers` are the settings that scales of new series are measured with.
     """
 
     frequency: Frequency | None
@@ -119,6 +120,8 @@ class PanelScaling:
     outliers: Outliers = "replace"
     ridge: RidgeChoice | None = None
     """Of a new model: the linear forecasts whose look-back it has, and which it may correct. Not saved."""
+    short: ShortForecasts | None = None
+    chosen: str = ""  # in words, what a model without a network consists of; `short` has its maps, not saved
 
     @classmethod
     def of(
@@ -234,6 +237,7 @@ class PanelScaling:
             "past": [scale.to_values() for scale in self.past],
             "numbered": self.numbered,
             "calendar": self.calendar,
+            **({"chosen": self.chosen} if self.chosen else {}),
         }
 
     @classmethod
@@ -258,6 +262,7 @@ class PanelScaling:
                 scaling,
                 transform,
                 outliers,
+                chosen=str(values.get("chosen", "")),
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InputError(where, f"is damaged ({error!r}); train the model again") from None

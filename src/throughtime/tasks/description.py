@@ -59,7 +59,7 @@ def write_card(
     rows = {"data": f"{config.data}, split train", **words.facts}
     if "parameters" in values:
         rows["weights"] = f"{values['parameters']:,}"
-    if "epochs" in values:
+    if values.get("steps"):
         rows["training"] = f"{training_length(values)}, seed {config.seed}, {values['device']}"
     rows["validation"] = _best(values) or "not measured"
     table = "\n".join(f"| {name} | {fact} |" for name, fact in rows.items())

@@ -32,6 +32,14 @@ MAX_EPOCHS = 100
 PATIENCE = 20  # epochs without improvement that are tolerated by default; the best is often an early one
 WITHOUT_SEASON = 10
 HELD_OUT = 0.1
+FEW_ROWS = 400
+"""Up to this number of rows in the longest series, no network was seen to gain anything."""
+OF_NETWORKS = frozenset(
+    "lookback normalise strategy stride highway channels cell hidden_size num_layers segment hidden_dropout "
+    "output_dropout warm_up warm_up_gradient epochs lr batch_size schedule loss early_stopping "
+    "network".split()
+)
+"""Settings whose use says that a network is wanted."""
 
 
 def _only_with_model(key: str, *models: str) -> Effect:
@@ -44,7 +52,7 @@ class ForecastConfig(TrainingConfig):
     """A forecaster, its series, and its training. Null settings are derived from the series."""
 
     SUGGESTED: ClassVar[frozenset[str]] = frozenset(
-        "horizon lookback season normalise channels stride model warm_up segment "
+        "horizon lookback season transform normalise channels stride model warm_up segment "
         "train_size valid_size test_size epochs batch_size".split()
     )
     EFFECTS: ClassVar[tuple[Effect, ...]] = (
@@ -102,8 +110,10 @@ class ForecastConfig(TrainingConfig):
     season: Count | None = Field(
         None, description="rows in a season; null: 24 hours, 7 days, 12 months, or found in the data"
     )
-    transform: Transform = architecture(
-        "none", description="none, or log or box-cox before scaling, if variation grows with the level"
+    transform: Transform | None = architecture(
+        None,
+        description="none, or log or box-cox before scaling, if variation grows with the level; null: none, "
+        "and with model=smoothing log where it lowers the error",
     )
     scaling: Scaling = architecture(
         "standard", description="scale a series by its training rows: standard, robust (to outliers) or none"
@@ -124,10 +134,11 @@ class ForecastConfig(TrainingConfig):
         "minutes is given, more if an epoch would take more than about a minute on a CPU",
     )
 
-    model: Literal["linear", "mlp", "recurrent", "segment"] | None = architecture(
+    model: Literal["smoothing", "linear", "mlp", "recurrent", "segment"] | None = architecture(
         None,
-        description="linear or mlp over the window, recurrent, or segment, which reads several rows at once; "
-        "null: recurrent, or segment if the look-back is above 96",
+        description="smoothing: a mean of simple forecasts, without a network; linear or mlp over the "
+        "window, recurrent, or segment, which reads several rows at once; null: smoothing for up to 400 "
+        "rows, else recurrent, or segment if the look-back is above 96",
     )
     strategy: Literal["direct", "recursive"] = architecture(
         "direct",
@@ -278,6 +289,7 @@ class ForecastConfig(TrainingConfig):
         epochs = min(MAX_EPOCHS, max(1, round(AFFORDABLE / max(cost, 1.0))))
         updates = {
             "lookback": lookback,
+            "transform": self.transform or (None if model == "smoothing" else "none"),
             "normalise": self.normalise or "last",
             "channels": self.channels or "shared",
             "stride": stride,
@@ -290,7 +302,34 @@ class ForecastConfig(TrainingConfig):
         }
         return config.model_copy(update=updates)
 
+    def smooths(self, panel: Panel) -> bool:
+        """Whether simple forecasts are asked for, or suffice as the series are short; then check columns."""
+        columns = {"known": self.known, "past": self.past, "calendar": self.calendar}
+        if self.model == "smoothing":
+            for name in (name for name, used in columns.items() if used):
+                raise InputError(name, "has no effect with model=smoothing; leave it out, or set model")
+            return True
+        wanted = any(getattr(self, name) is not None for name in OF_NETWORKS & self.model_fields_set)
+        short = max(map(len, panel.series)) <= FEW_ROWS
+        return self.model is None and short and not wanted and not any(columns.values())
+
+    def without_network(self, lookback: int, series: int) -> ForecastConfig:
+        """Return the configuration of simple forecasts of this look-back."""
+        return self.model_copy(
+            update={
+                "model": "smoothing",
+                "lookback": lookback,
+                "normalise": "last",
+                "channels": "own" if series > 1 else "shared",
+                "stride": 1,
+                "epochs": 1,
+                "minutes": None,
+            }
+        )
+
     def _check(self) -> None:
+        if self.model == "smoothing" and (self.strategy == "recursive" or self.highway != "ridge"):
+            raise InputError("model", "is smoothing, which needs strategy=direct and highway=ridge")
         if self.strategy == "recursive" and self.model == "segment":
             raise InputError(
                 "strategy", "is recursive, which does not suit model=segment; set model=recurrent"

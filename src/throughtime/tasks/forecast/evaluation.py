@@ -4,29 +4,32 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.data.batching.series import PanelWindows
 from throughtime.data.datasets import DataLike, Dataset
-from throughtime.data.panel import Panel
+from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import read_series_panel
 from throughtime.data.seen import hash_panel
 from throughtime.errors import InputError
-from throughtime.results import Evaluation
+from throughtime.results import Evaluation, Forecast
 from throughtime.series.backtest import AUTO, CONFORMAL, Backtest, backtest
-from throughtime.series.baselines import repeated_rows
+from throughtime.series.baselines import ForecastModel, ForecastQuery, repeated_rows
 from throughtime.series.figures import KSteps, beaten_by, loss_sentences
 from throughtime.series.ridge import Fitting, RidgeBaseline
 from throughtime.series.scaling import Scale
 from throughtime.tasks.base import Predictor, Progress
 from throughtime.tasks.forecast.config import ForecastConfig
-from throughtime.tasks.forecast.pipeline import ForecastPipeline
+from throughtime.tasks.forecast.pipeline import ForecastPipeline, extend_back
 
 Array = NDArray[np.float64]
 WINDOWS_AT_ONCE = 1_024
+MIN_ROWS = 5
+"""Rows from which a model that is fitted again forecasts."""
 FIGURES = ("mse", "mae", "mse_original", "mae_original")
 
 
@@ -69,7 +72,8 @@ def evaluate_windows(
     """Average errors over all windows, rows and series, of scaled values and in original units."""
     config, horizon = forecaster.config, forecaster.horizon
     panel = forecaster.clean(read_series_panel(dataset, config.roles))
-    windows, scales = _build_windows(forecaster, panel, split)
+    forecaster = forecaster.before(panel, split)
+    whole, windows, scales = build_windows(forecaster, panel, split)
     sums: dict[str, Array] = {}
     rules = {"naive": 1, **({"seasonal-naive": config.season} if config.season else {})}
     fitted, left_out = RidgeBaseline.try_to_fit(panel, horizon, forecaster.select_training_rows(panel))
@@ -78,7 +82,7 @@ def evaluate_windows(
         lacking = [name for name, values in forecasts.items() if np.isnan(values[batch.weights > 0]).any()]
         left_out |= dict.fromkeys(lacking, "some windows have nothing observed to repeat")
         for ridge in fitted:
-            forecasts[ridge.name] = _ridge_forecasts(ridge, panel, windows, batch, scales)
+            forecasts[ridge.name] = _ridge_forecasts(ridge, whole, windows, batch, scales)
         for name, forecast in {forecaster.name: batch.forecast, **forecasts}.items():
             sums[name] = sums.get(name, 0) + _sum_errors(batch, forecast, scales)
     figures = {
@@ -102,7 +106,7 @@ def evaluate_windows(
         f"model:{forecaster.name}",
         f"lookback:{forecaster.lookback}",
         f"horizon:{horizon}",
-        *([] if config.transform == "none" else [f"transform:{config.transform}"]),
+        *([] if config.transform in (None, "none") else [f"transform:{config.transform}"]),
         f"scaling:{config.scaling}",
         f"device:{forecaster.device.type}",
         "precision:float32",
@@ -117,13 +121,20 @@ def evaluate_windows(
     return Evaluation(values, "|".join(signature), "\n".join(lines))
 
 
-def _build_windows(
+def build_windows(
     forecaster: TestedForecaster, panel: Panel, split: str
-) -> tuple[PanelWindows, list[Scale]]:
-    """Return all windows of a split, and the scale of each series."""
+) -> tuple[Panel, PanelWindows, list[Scale]]:
+    """Return the series, all windows of a split, and the scale of each series.
+
+    Where a forecaster continues series backwards, there are rows before them.
+    """
     config, lookback, horizon = forecaster.config, forecaster.lookback, forecaster.horizon
     parts, training = (config.timeline.part_of_each(name, panel) for name in (split, "train"))
     forecaster.scaling.adopt(panel, training)
+    if forecaster.pads:
+        more = [max(0, lookback - rows.start) for rows in parts]
+        panel = extend_back(panel, more, forecaster.pads)
+        parts = [range(rows.start + new, rows.stop + new) for rows, new in zip(parts, more, strict=True)]
     arrays, scales = forecaster.scaled_arrays(panel)
     windows = PanelWindows(arrays, parts, lookback, horizon)
     if not len(windows):
@@ -135,7 +146,7 @@ def _build_windows(
         ):
             problem = "has no observed value; fill the gap, or set the sizes of the splits"
         raise InputError(f"split {split}", problem)
-    return windows, scales
+    return panel, windows, scales
 
 
 def _repeat_season(windows: PanelWindows, batch: WindowForecasts, season: int) -> Array:
@@ -185,10 +196,49 @@ def _line(name: str, errors: dict[str, float]) -> str:
     return f"  {name:<16} {scaled}   in original units: {original}"
 
 
+class RefittedForecaster(ForecastModel):
+    """A model that is fitted again to the rows before each origin."""
+
+    def __init__(self, forecaster: TestedForecaster) -> None:
+        self.forecaster, self.name, self.reach = forecaster, forecaster.name, forecaster.reach
+        self.lookback = MIN_ROWS
+
+    def answer(self, query: ForecastQuery) -> list[Forecast]:
+        """Fit to the rows of the query, and forecast."""
+        return self.forecaster.refit(query.panel).answer(query)
+
+    def power(self, series: Series) -> float:
+        """Return the Box-Cox power of the scale of a series."""
+        return self.forecaster.power(series)
+
+
 class TestedForecaster(Predictor, ForecastPipeline):
     """A trained forecaster that is tested from past origins, which also gives it conformal intervals."""
 
     config: ForecastConfig
+
+    @property
+    @abstractmethod
+    def is_refitted(self) -> bool:
+        """Whether it is fitted again to the rows before each test."""
+
+    @abstractmethod
+    def refit(self, panel: Panel) -> Self:
+        """Return a model with the same settings that knows these rows alone."""
+
+    def before(self, panel: Panel, split: str) -> Self:
+        """Return the model to test on a split: if it is fitted to all rows, one of the rows before."""
+        if not self.is_refitted or split in ("train", "all"):
+            return self
+        parts = self.config.timeline.part_of_each(split, panel)
+        starts = zip(panel.series, parts, strict=True)
+        series = tuple(series.rows(slice(rows.start or None)) for series, rows in starts)
+        return self.refit(replace(panel, series=series))
+
+    @property
+    def as_tested(self) -> ForecastModel:
+        """The model to test from past origins."""
+        return RefittedForecaster(self) if self.is_refitted else self
 
     @abstractmethod
     def open_panel(self, data: DataLike | Panel | None, date_format: str | None = None) -> Panel:
@@ -216,12 +266,12 @@ class TestedForecaster(Predictor, ForecastPipeline):
         not train the model; by default, those that are not among its training rows.
         """
         panel = self.open_panel(data, date_format)
-        unseen = self.unseen(panel) if unseen is None else unseen
+        unseen = self.unseen(panel) if unseen is None and not self.is_refitted else unseen
         longest = max(map(len, panel.series))
         timeline = self.config.timeline
         same_split = timeline.cuts(longest) and timeline.unseen(panel) == unseen
         return backtest(
-            self,
+            self.as_tested,
             self.clean(panel),
             self.horizon if h is None else h,
             n_windows=n_windows,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from throughtime.data.dataset import Dataset
 from throughtime.data.datasets import DataLike
 from throughtime.data.panel import Panel
 from throughtime.data.readers.panel import read_future, read_series_panel
 from throughtime.data.readers.series import SeriesTable
-from throughtime.data.seen import Hashes, hash_panel
+from throughtime.data.seen import Hashes, SeenCount, hash_panel
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.models.forecasters import DirectForecaster, Forecaster
@@ -33,6 +33,7 @@ from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.evaluation import TestedForecaster, evaluate_windows
 from throughtime.tasks.forecast.network import NetworkPipeline, build_forecaster
 from throughtime.tasks.forecast.pipeline import PlainSeries, build_panels
+from throughtime.tasks.saved import SavedModel
 
 if TYPE_CHECKING:
     from throughtime.tasks.forecast.training import ForecastObjective
@@ -53,6 +54,7 @@ class SeriesForecaster(TestedForecaster, NetworkPipeline):
         self.lookback, self.horizon, self.recursive = model.lookback, model.horizon, model.recursive
         self.reach, self.known, self.past = model.head.reach, config.known, config.past
         self.paths, self.seed = config.paths, config.seed
+        self.pads = (config.season or 1) if config.model == "smoothing" else 0
         self.data_notes: tuple[str, ...] = ()
         self._history: Panel | None = None
 
@@ -62,14 +64,17 @@ class SeriesForecaster(TestedForecaster, NetworkPipeline):
 
         A model that forecasts directly reads as many rows as linear forecasts that it may begin with.
         """
-        from throughtime.tasks.forecast.training import choose_window
+        from throughtime.tasks.forecast.training import adopt_simple, choose_window, fit_simple
 
         panel = read_series_panel(dataset, config.roles)
         config = config.divide(panel)
+        if config.smooths(panel):
+            scaling = fit_simple(config, panel)
+            config = adopt_simple(config, scaling)
+            return config.complete(panel), scaling
         rows = config.timeline.part_of_each("train", panel)
-        scaling = PanelScaling.of(
-            panel, rows, config.scaling, config.calendar, config.transform, config.outliers
-        )
+        transform = config.transform or "none"
+        scaling = PanelScaling.of(panel, rows, config.scaling, config.calendar, transform, config.outliers)
         if config.strategy == "direct":
             config, scaling.ridge = choose_window(config, panel, scaling)
         return config.complete(panel), scaling
@@ -81,7 +86,8 @@ class SeriesForecaster(TestedForecaster, NetworkPipeline):
             if getattr(config, name) is None:
                 raise InputError(str(folder.path / "config.json"), f"lacks {name}; train the model again")
         values, where = folder.read_json(SERIES_FILE), str(folder.path / SERIES_FILE)
-        scaling = PanelScaling.from_values(values, where, config.scaling, config.transform, config.outliers)
+        transform = config.transform or "none"
+        scaling = PanelScaling.from_values(values, where, config.scaling, transform, config.outliers)
         for role, scales in (("known", scaling.known), ("past", scaling.past)):
             if len(scales) != (count := len(getattr(config, role))):
                 problem = f"has scales of {len(scales)} {role} columns, the model has {count}"
@@ -95,12 +101,14 @@ class SeriesForecaster(TestedForecaster, NetworkPipeline):
 
     def adapt_to(self, dataset: Dataset) -> None:
         """Note what is unusual about the series, and begin with a ridge regression if there is one."""
-        from throughtime.tasks.forecast.training import start_from_ridge
+        from throughtime.tasks.forecast.training import start_from_ridge, start_from_simple
 
         panel = self._history = read_series_panel(dataset, self.config.roles)
         unusual = describe_unusual_series(self.config.timeline, panel)
         self.data_notes = (*panel.notes, *unusual, *describe_outliers(panel, self.scaling))
-        if (
+        if self.scaling.short is not None:
+            start_from_simple(self)
+        elif (
             self.scaling.ridge is not None
             and isinstance(self.model, DirectForecaster)
             and self.model.corrects
@@ -123,8 +131,25 @@ class SeriesForecaster(TestedForecaster, NetworkPipeline):
         panel = self._history = read_series_panel(dataset, self.config.roles)
         self.scaling.check(panel)
         self.config = self.config.complete(panel)
+        if self.is_refitted:
+            return ForecastObjective.without_training(self, panel)
         notes = () if self.scaling.ridge is None else (self.scaling.ridge.describe(self.config.corrects),)
         return ForecastObjective(self, *training_windows(self, panel, dataset.name), notes)
+
+    @property
+    def is_refitted(self) -> bool:
+        """Whether it takes no network, and so is fitted again, in no time, to the rows before any test."""
+        return self.config.model == "smoothing" and self.config.network is None
+
+    def refit(self, panel: Panel) -> Self:
+        """Return a model with the same settings that knows these rows alone."""
+        from throughtime.tasks.forecast.training import adopt_simple, fit_simple, start_from_simple
+
+        scaling = fit_simple(self.config, panel)
+        refitted = type(self).initialise(adopt_simple(self.config, scaling), scaling)
+        start_from_simple(refitted)
+        refitted.model.to(self.device)
+        return refitted
 
     @property
     def history(self) -> Panel | None:
@@ -209,13 +234,13 @@ class SeriesForecaster(TestedForecaster, NetworkPipeline):
             )
         panel = self.open_panel(data)
         calibration = calibrate_intervals(
-            self,
+            self.as_tested,
             self.clean(panel),
             self.horizon if h is None else h,
             levels=sorted(set(level)),
             intervals=CONFORMAL if intervals in (None, AUTO, OWN) else intervals,
             season=season or self.config.season,
-            unseen=self.unseen(panel) if unseen is None else unseen,
+            unseen=self.unseen(panel) if unseen is None and not self.is_refitted else unseen,
             progress=progress,
         )
         save_intervals(self.folder, calibration.intervals)
@@ -224,7 +249,8 @@ class SeriesForecaster(TestedForecaster, NetworkPipeline):
     def hash_split(self, dataset: Dataset, split: str) -> Iterator[Hashes]:
         """Yield the hashes of the rows of a split, series by series."""
         panel = read_series_panel(dataset, self.config.roles)
-        parts = self.config.timeline.part_of_each(split, panel)
+        all_train = split == "train" and self.is_refitted
+        parts = self.config.timeline.part_of_each("all" if all_train else split, panel)
         return (hashes[rows.start : rows.stop] for hashes, rows in zip(hash_panel(panel), parts, strict=True))
 
     def save_measurements(self, folder: ModelFolder) -> None:
@@ -245,6 +271,23 @@ class SeriesForecaster(TestedForecaster, NetworkPipeline):
         refuse_options(options, (), "is for models of text, and this model forecasts")
         return evaluate_windows(self, dataset, split, progress)
 
+    def count_seen(self, dataset: Dataset, split: str, others: Sequence[SavedModel] = ()) -> SeenCount | None:
+        """Count the rows of a split that the tested model was fitted to: none, if they come after its own."""
+        seen = super().count_seen(dataset, split, others)
+        tested_later = self.is_refitted and split not in ("train", "all")
+        return seen._replace(trained_on=0) if seen is not None and tested_later else seen
+
+    def summary(self, values: Mapping[str, Any]) -> str:
+        """Summarise the training, or the fit of simple forecasts."""
+        if not self.is_refitted:
+            return super().summary(values)
+        measured = ", ".join(f"{name} {value:.4g}" for name, value in values["best"].items())
+        return f"Fitted in {values['seconds']:.1f} s: {values['why']}.\n" + (
+            f"On the validation rows, when fitted to those before them: {measured}."
+            if measured
+            else "Not validated."
+        )
+
     @property
     def facts(self) -> dict[str, Any]:
         """How many rows it reads and forecasts, and the further columns that it needs."""
@@ -259,13 +302,16 @@ class SeriesForecaster(TestedForecaster, NetworkPipeline):
         config, scaling = self.config, self.scaling
         cell = f" {config.cell} of {config.hidden_size}" if config.model in ("recurrent", "segment") else ""
         helping = ", ".join((*config.known, *config.past, *(["calendar"] if config.calendar else [])))
-        transform = "" if config.transform == "none" else f"{config.transform}, then "
+        transform = "" if config.transform in (None, "none") else f"{config.transform}, then "
         steps = f"one row per {scaling.frequency}" if scaling.frequency else "without dates"
         return Description(
             f"Forecasts of {config.data}",
-            f"{config.model}{cell}, {config.strategy}, head {config.head}",
+            "simple forecasts without a network"
+            if scaling.chosen
+            else f"{config.model}{cell}, {config.strategy}, head {config.head}",
             f"{len(scaling.series):,} series, look-back {config.lookback}, horizon {config.horizon}",
             {
+                **({"forecast": scaling.chosen} if scaling.chosen else {}),
                 "series": f"{len(scaling.series)}, {steps}",
                 "window": f"{config.lookback} rows back, {config.horizon} ahead",
                 "scaling": f"{transform}{config.scaling} of each series, {config.normalise} of each window; "

@@ -19,7 +19,7 @@ from throughtime.layers.stack import Stack
 from throughtime.models.forecast_heads import ForecastHead, GaussianHead, PointHead, QuantileHead, StudentHead
 from throughtime.models.forecasters import DirectForecaster, Forecaster, NetworkForecaster
 from throughtime.models.recursive_forecasters import LatentAutoregression, RecursiveForecaster
-from throughtime.models.window_networks import RecurrentNetwork, SegmentNetwork, WindowNetwork
+from throughtime.models.window_networks import NoNetwork, RecurrentNetwork, SegmentNetwork, WindowNetwork
 from throughtime.runtime.forecast import OutputDistribution, WindowLevel, WindowReading
 from throughtime.series.conformal import load_intervals
 from throughtime.series.panels import PanelScaling, last_rows, to_plain
@@ -53,6 +53,8 @@ def build_forecaster(config: ForecastConfig, scaling: PanelScaling) -> Forecaste
         if recursive:
             return build(LatentAutoregression, head=head, **shared)
         network: nn.Module = build(RecurrentNetwork, **shared, **sizes)
+    elif config.model == "smoothing":
+        network = build(NoNetwork, width=head.width)
     elif config.model == "segment":
         network = build(SegmentNetwork, series=scaling.numbered, **sizes)
     else:
@@ -64,7 +66,14 @@ def build_forecaster(config: ForecastConfig, scaling: PanelScaling) -> Forecaste
     # A linear model is a linear map already.
     highway = "none" if config.model == "linear" else config.highway
     own_maps = scaling.numbered if config.channels == "own" else 0
-    return build(DirectForecaster, network=network, head=head, highway=highway, own_maps=own_maps)
+    return build(
+        DirectForecaster,
+        network=network,
+        head=head,
+        highway=highway,
+        own_maps=own_maps,
+        own_spreads=config.model == "smoothing",
+    )
 
 
 def _head(config: ForecastConfig) -> ForecastHead:
@@ -120,6 +129,7 @@ def build_export(forecaster: SeriesForecaster) -> ModelExport:
     known, past = scaling.known_columns, len(config.past)
 
     def graphs(int8: bool) -> dict[str, Graph]:
+        int8 = int8 and config.model != "smoothing"  # maps are small, and exact
         step = {"step": _step_graph(model, known, int8)} if isinstance(model, LatentAutoregression) else {}
         return {"model": _model_graph(model, known, past, int8), **step}
 
@@ -135,10 +145,11 @@ def build_export(forecaster: SeriesForecaster) -> ModelExport:
             "paths": config.paths,
             "seed": config.seed,
             "scaling": config.scaling,
-            **({} if config.transform == "none" else {"transform": config.transform}),
+            **({} if config.transform in (None, "none") else {"transform": config.transform}),
             **({} if config.outliers == "replace" else {"outliers": config.outliers}),
             "scales": {name: scale.to_values() for name, scale in scaling.series.items()},
             "numbered": scaling.numbered,
+            **({"pads": config.season or 1} if config.model == "smoothing" else {}),
             "names": {"known": list(config.known), "past": list(config.past)},
             "known": [list(scale[:2]) for scale in scaling.known],
             "past": [list(scale[:2]) for scale in scaling.past],

@@ -50,6 +50,8 @@ class ForecastPipeline(ForecastModel):
     paths: int
     """Number of paths that the intervals of a recursive model come from."""
     seed: int
+    pads: int = 0
+    """The season by which a series that is too short is continued backwards; 0: it is refused."""
 
     @property
     @abstractmethod
@@ -79,6 +81,9 @@ class ForecastPipeline(ForecastModel):
             raise InputError(
                 "paths", "need a distribution to draw from, and head is point; train with head=gaussian"
             )
+        if self.pads:
+            panel = extend_back(panel, [self.lookback - len(series) for series in panel.series], self.pads)
+            query = replace(query, panel=panel)
         probabilities = query.probabilities if distribution.probabilistic else ()
         num_paths = max(query.paths, self.paths if self.recursive and probabilities else 0)
         arrays, scales = self.scaled_arrays(panel)
@@ -183,6 +188,19 @@ class ForecastPipeline(ForecastModel):
             known = future_columns(series, ds, query.h, self.known, query.future)
             tables.append(self.scaling.columns(known, ds).astype(np.float32))
         return tables
+
+
+def extend_back(panel: Panel, rows: Sequence[int], season: int) -> Panel:
+    """Put rows before the first of each series, if there are more than 0: its first season, repeated.
+
+    >>> extend_back(Panel((Series.of("a", [1.0, 2.0, 3.0]),), None), [3], season=2).series[0].y
+    array([2., 1., 2., 1., 2., 3.])
+    """
+    extended = []
+    for series, more in zip(panel.series, rows, strict=True):
+        before = np.arange(-max(0, more), 0) % min(season, len(series))
+        extended.append(series.rows(np.append(before, np.arange(len(series)))))
+    return replace(panel, series=tuple(extended))
 
 
 def build_panels(

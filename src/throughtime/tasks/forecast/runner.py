@@ -54,6 +54,7 @@ class ForecasterSettings(TypedDict):
     outliers: NotRequired[Literal["keep"]]
     scales: dict[str, list[float | None]]
     numbered: Size
+    pads: NotRequired[Annotated[int, 1, 1_000_000]]
     names: ColumnNames
     known: list[list[float]]
     past: list[list[float]]
@@ -77,6 +78,7 @@ class SeriesForecasterRunner(ForecastPipeline, ExportedModel):
         self.scaling = PanelScaling.from_values(
             scales, where, settings["scaling"], transform, settings.get("outliers", "replace")
         )
+        self.pads = settings.get("pads", 0)
         self._distribution = OutputDistribution(settings["distribution"])
         self.session = folder.session("model")
         self.step = folder.session("step") if settings["stateful"] else None

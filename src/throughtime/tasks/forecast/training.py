@@ -18,7 +18,10 @@ from throughtime.series.baselines import rows_in_week
 from throughtime.series.linear_maps import Offset, smallest_share
 from throughtime.series.lookback import OFFSETS, SECONDS, RidgeChoice, choose_ridge, lookbacks_to_try
 from throughtime.series.panels import PanelScaling
+from throughtime.series.scaling import Transform
+from throughtime.series.short import fit_short
 from throughtime.tasks.forecast.config import ForecastConfig
+from throughtime.tasks.forecast.evaluation import build_windows
 
 if TYPE_CHECKING:
     from throughtime.tasks.forecast.model import SeriesForecaster
@@ -66,10 +69,26 @@ class ForecastObjective:
         self.notes = notes
         self.forecaster, self.config = forecaster, forecaster.config
         self.model: Forecaster = forecaster.model
+        self.tested = forecaster
         self.train, self.valid = train, valid
         self.loss_name = _loss_name(self.model)
         self.parts = torch.from_numpy(np.zeros(0, np.int64) if valid is None else valid.divide(PARTS))
         self.measure: str = self.loss_name if self.config.choose_by == "loss" else self.config.choose_by
+        self.settled: str | None = None
+
+    @classmethod
+    def without_training(cls, forecaster: SeriesForecaster, panel: Panel) -> ForecastObjective:
+        """Measure on the validation rows what simple forecasts of the rows before them are worth."""
+        before, arrays = forecaster, forecaster.scaling.scale_panel(panel)[0]
+        valid = None
+        if any(forecaster.config.timeline.part_of_each("valid", panel)):
+            before = forecaster.before(panel, "valid")
+            _, valid, _ = build_windows(before, panel, "valid")
+        train = PanelWindows(arrays, [range(len(series)) for series in panel.series], 1, 1)
+        objective = cls(before, train, valid, (forecaster.scaling.chosen,))
+        objective.tested, objective.forecaster, objective.model = before, forecaster, forecaster.model
+        objective.settled = "there is no network to train"
+        return objective
 
     def batches(self, rank: int, world_size: int) -> PanelBatches:
         """Return batches of windows of all series, in random order."""
@@ -108,12 +127,13 @@ class ForecastObjective:
     @property
     def shares(self) -> tuple[float, ...]:
         """The shares of the correction of a ridge regression that are validated."""
-        corrects = isinstance(self.model, DirectForecaster) and self.model.corrects
+        corrects = isinstance(self.model, DirectForecaster) and self.model.corrects and not self.settled
         return SHARES if corrects else (1.0,)
 
     def _validation_sums(self, batch: PanelBatch) -> torch.Tensor:
         """The losses and errors of a batch, for each of the shares."""
-        horizon, model, window = batch.values.shape[0] - self.model.lookback, self.model, build_window(batch)
+        model, window = self.tested.model.eval(), build_window(batch)
+        horizon = batch.values.shape[0] - model.lookback
         weights, true = batch.weights[-horizon:], batch.values[-horizon:]
         parts = self.parts[batch.indices.cpu()].to(weights.device)
 
@@ -167,10 +187,10 @@ class ForecastObjective:
         arrays, start, number = self.valid.arrays, int(self.valid.starts[0]), int(self.valid.series[0])
         lookback, horizon = self.valid.lookback, self.valid.horizon
         window = arrays.window(np.array([number]), np.array([start]), lookback, horizon)
-        forecast = self.forecaster.forecast_means(window, horizon)[:SHOWN, 0]
+        forecast = self.tested.forecast_means(window, horizon)[:SHOWN, 0]
         true = arrays.values[start + lookback :][: len(forecast)]
         name = arrays.names[number]
-        scale = self.forecaster.scaling.series[name]
+        scale = self.tested.scaling.series[name]
         shown = (" ".join(f"{value:.4g}" for value in scale.undo(each)) for each in (true, forecast))
         return "{}: true {}, forecast {}".format(name, *shown)
 
@@ -275,6 +295,36 @@ def choose_window(
         "channels": "shared" if choice.changes is None else "own",
     }
     return config.model_copy(update=updates), choice
+
+
+def fit_simple(config: ForecastConfig, panel: Panel) -> PanelScaling:
+    """Find the simple forecasts of all rows of some series, and the scales that suit them."""
+    assert config.horizon is not None
+
+    def measure(some: Panel, transform: Transform) -> PanelScaling:
+        rows = [range(len(series)) for series in some.series]
+        return PanelScaling.of(some, rows, config.scaling, False, transform, config.outliers)
+
+    scaling, short = fit_short(panel, config.season or 1, config.horizon, measure, config.transform)
+    scaling.short, scaling.chosen = short, short.description
+    return scaling
+
+
+def adopt_simple(config: ForecastConfig, scaling: PanelScaling) -> ForecastConfig:
+    """Return the configuration of a model of these simple forecasts."""
+    assert scaling.short is not None
+    series, rows, _ = scaling.short.maps.shape
+    return config.without_network(rows, series)
+
+
+def start_from_simple(forecaster: SeriesForecaster) -> None:
+    """Set the weights of a model to the maps of its series, and the spread of its head to their errors."""
+    model, short = forecaster.model, forecaster.scaling.short
+    assert isinstance(model, DirectForecaster)
+    assert short is not None
+    maps = torch.from_numpy(short.maps).float().transpose(1, 2)
+    errors = torch.from_numpy(short.draw_errors()).float()
+    model.set_maps(maps, torch.stack([model.head.outputs_of(each) for each in errors]))
 
 
 def start_from_ridge(
