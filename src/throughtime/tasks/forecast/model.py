@@ -64,13 +64,12 @@ class SeriesForecaster(TestedForecaster, NetworkPipeline):
 
         A model that forecasts directly reads as many rows as linear forecasts that it may begin with.
         """
-        from throughtime.tasks.forecast.training import adopt_simple, choose_window, fit_simple
+        from throughtime.tasks.forecast.training import choose_window, fit_simple
 
         panel = read_series_panel(dataset, config.roles)
         config = config.divide(panel)
         if config.smooths(panel):
-            scaling = fit_simple(config, panel)
-            config = adopt_simple(config, scaling)
+            config, scaling = fit_simple(config, panel)
             return config.complete(panel), scaling
         rows = config.timeline.part_of_each("train", panel)
         transform = config.transform or "none"
@@ -143,10 +142,9 @@ class SeriesForecaster(TestedForecaster, NetworkPipeline):
 
     def refit(self, panel: Panel) -> Self:
         """Return a model with the same settings that knows these rows alone."""
-        from throughtime.tasks.forecast.training import adopt_simple, fit_simple, start_from_simple
+        from throughtime.tasks.forecast.training import fit_simple, start_from_simple
 
-        scaling = fit_simple(self.config, panel)
-        refitted = type(self).initialise(adopt_simple(self.config, scaling), scaling)
+        refitted = type(self).initialise(*fit_simple(self.config, panel))
         start_from_simple(refitted)
         refitted.model.to(self.device)
         return refitted

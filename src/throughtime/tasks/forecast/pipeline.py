@@ -193,13 +193,19 @@ class ForecastPipeline(ForecastModel):
 def extend_back(panel: Panel, rows: Sequence[int], season: int) -> Panel:
     """Put rows before the first of each series, if there are more than 0: its first season, repeated.
 
+    A missing value is replaced by the first one there is.
+
     >>> extend_back(Panel((Series.of("a", [1.0, 2.0, 3.0]),), None), [3], season=2).series[0].y
     array([2., 1., 2., 1., 2., 3.])
     """
     extended = []
     for series, more in zip(panel.series, rows, strict=True):
-        before = np.arange(-max(0, more), 0) % min(season, len(series))
-        extended.append(series.rows(np.append(before, np.arange(len(series)))))
+        if more > 0 and not np.isnan(series.y).all():
+            before = series.rows(np.arange(-more, 0) % min(season, len(series)))
+            first = series.y[~np.isnan(series.y)][0]
+            series = series.rows(np.append(np.zeros(more, np.int64), np.arange(len(series))))
+            series.y[:more] = np.where(np.isnan(before.y), first, before.y)
+        extended.append(series)
     return replace(panel, series=tuple(extended))
 
 

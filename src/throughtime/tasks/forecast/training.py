@@ -297,8 +297,8 @@ def choose_window(
     return config.model_copy(update=updates), choice
 
 
-def fit_simple(config: ForecastConfig, panel: Panel) -> PanelScaling:
-    """Find the simple forecasts of all rows of some series, and the scales that suit them."""
+def fit_simple(config: ForecastConfig, panel: Panel) -> tuple[ForecastConfig, PanelScaling]:
+    """Find the simple forecasts of all rows of some series, the scales that suit them, and their settings."""
     assert config.horizon is not None
 
     def measure(some: Panel, transform: Transform) -> PanelScaling:
@@ -307,14 +307,8 @@ def fit_simple(config: ForecastConfig, panel: Panel) -> PanelScaling:
 
     scaling, short = fit_short(panel, config.season or 1, config.horizon, measure, config.transform)
     scaling.short, scaling.chosen = short, short.description
-    return scaling
-
-
-def adopt_simple(config: ForecastConfig, scaling: PanelScaling) -> ForecastConfig:
-    """Return the configuration of a model of these simple forecasts."""
-    assert scaling.short is not None
-    series, rows, _ = scaling.short.maps.shape
-    return config.without_network(rows, series)
+    series, rows, _ = short.maps.shape
+    return config.without_network(rows, series), scaling
 
 
 def start_from_simple(forecaster: SeriesForecaster) -> None:
