@@ -3,9 +3,9 @@
     python -m benchmarks.defaults --task classify --sets words intents --seed 1
     python -m benchmarks.defaults --task forecast --minutes 1 --held-out
 
-Ours is `throughtime train TASK --data SET` without settings (a forecast is told its horizon), in a process of its
-own, so its CPU seconds hold the imports, about three. Peers run in an environment of their own, one thread each;
-what they answered is kept beside the data (`--fresh` asks them again).
+Ours is `throughtime train TASK --data SET` without settings (a forecast is told its horizon), in a process
+of its own, so its CPU seconds hold the imports, about three. Peers run in an environment of their own, one
+thread each; what they answered is kept beside the data (`--fresh` asks them again).
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def peers_python() -> str:
 def run_ours(*words: str) -> float:
     """Run a command of ours; the CPU seconds that it took."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([sys.executable, "-m", "throughtime", *words], check=False, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "throughtime", *words], check=False, capture_output=True, text=True
+    )
     if done.returncode:
         raise ThroughtimeError(f"throughtime {' '.join(words)}: {done.stderr[-600:]}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -58,7 +60,12 @@ def ask_peers(task: str, folder: Path, fresh: bool) -> dict[str, Row]:
     """What the peers answer, from their environment or from the last time."""
     kept = folder / "peers.json"
     if fresh or not kept.exists():
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+        environment = {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "NUMBA_NUM_THREADS": "1",
+            "PYTHONPATH": str(ROOT),
+        }
         command = [peers_python(), "-m", "benchmarks.defaults_peers", task, str(folder)]
         kept.write_bytes(subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout)
     answers: dict[str, Row] = json.loads(kept.read_text())
@@ -81,7 +88,9 @@ def score_tags(truth: list[list[str]], guesses: Iterable[Iterable[str]]) -> floa
         same = [a == b for left, right in pairs for a, b in zip(left, right, strict=True)]
         return 100 * float(np.mean(same))
     found = [(set(chunks(left)), set(chunks(right))) for left, right in pairs]
-    counts = ChunkCounts(*(sum(map(len, kind)) for kind in zip(*((a, b, a & b) for a, b in found), strict=True)))
+    counts = ChunkCounts(
+        *(sum(map(len, kind)) for kind in zip(*((a, b, a & b) for a, b in found), strict=True))
+    )
     return 100 * counts.f1
 
 
@@ -103,7 +112,7 @@ def bits(run: Path, folder: Path) -> float:
 
 
 def count_ngrams(folder: Path, run: Path) -> dict[str, Row]:
-    """Our own Kneser-Ney, the order chosen by validation: of words, of letters, and of the tokens of a run."""
+    """Our own Kneser-Ney, its order chosen by validation: of words, of letters, and of a run's tokens."""
     tokens = json.loads((run / "tokenizer_config.json").read_text())["tokenizer"]
     answers = {}
     for name in dict.fromkeys(("unicode", "char", tokens)):
@@ -121,7 +130,9 @@ def score_ours(task: str, folder: Path, run: Path) -> float:
         return bits(run, folder)
     if task == "vectors":
         command = [sys.executable, "-m", "throughtime", "evaluate", str(run), "--json", "--split", "all"]
-        done = subprocess.run([*command, "--data", str(folder / "test.csv")], check=True, stdout=subprocess.PIPE)
+        done = subprocess.run(
+            [*command, "--data", str(folder / "test.csv")], check=True, stdout=subprocess.PIPE
+        )
         return 100 * float(json.loads(done.stdout)["accuracy"])
     model = load(run)
     if task == "tag":
@@ -139,6 +150,7 @@ def score_ours(task: str, folder: Path, run: Path) -> float:
 
 def measure_answer(answer: Row, truth: np.ndarray, naive: Row) -> Row:
     """The errors of a forecast over those of the seasonal naive one, and what its intervals cover."""
+
     def interval(of: Row, level: int) -> tuple[float, float]:
         (low, high), miss = map(np.asarray, of[str(level)]), 2 / (1 - level / 100)
         outside = np.maximum(low - truth, 0) + np.maximum(truth - high, 0)
@@ -183,13 +195,19 @@ def compare(task: str, folder: Path, options: argparse.Namespace) -> dict[str, R
         cpu = run_ours("train", name, "--data", data, "--out", str(run), "--quiet", *words)
         if task == "forecast":
             rows["ours"] = forecast_ours(folder, run, cpu)
-            truth, naive = np.array([float(y) for _, y in texts.read_table(folder / "test.csv")]), rows["snaive"]
+            truth, naive = (
+                np.array([float(y) for _, y in texts.read_table(folder / "test.csv")]),
+                rows["snaive"],
+            )
             return {name: measure_answer(row, truth, naive) for name, row in rows.items()}
         if task == "language":
             rows = count_ngrams(folder, run)
         if task == "tag":
             truth_tags = read_tagged(folder)[1]
-            rows = {name: {"cpu": row["cpu"], "score": score_tags(truth_tags, row["tags"])} for name, row in rows.items()}
+            rows = {
+                name: {"cpu": row["cpu"], "score": score_tags(truth_tags, row["tags"])}
+                for name, row in rows.items()
+            }
         rows["ours"] = {"cpu": cpu, "score": score_ours(task, folder, run)}
         return rows
 
@@ -202,17 +220,24 @@ def show(task: str, name: str, rows: dict[str, Row]) -> str:
     ours, other, digits = rows["ours"], peers[best], 3 if low else 1
     gap = ours["score"] - other["score"]
     took = f"{ours['cpu']:.1f} | {other['cpu']:.1f} | {ours['cpu'] / max(other['cpu'], 0.01):.1f}"
-    return f"| {name} | {ours['score']:.{digits}f} | {other['score']:.{digits}f} {best} | {gap:+.{digits}f} | {took} |"
+    scores = f"{ours['score']:.{digits}f} | {other['score']:.{digits}f} {best} | {gap:+.{digits}f}"
+    return f"| {name} | {scores} | {took} |"
 
 
 def summarise(results: dict[str, dict[str, Row]]) -> list[str]:
     """Forecasts: for each method geometric means over the series, and the mean coverage."""
-    lines = ["| | error over seasonal naive | covered by 80 % | by 95 % | interval score over seasonal naive |", "|---|---|---|---|---|"]
+    lines = [
+        "| | error over seasonal naive | covered by 80 % | by 95 % | interval score over seasonal naive |",
+        "|---|---|---|---|---|",
+    ]
     for peer in dict.fromkeys(peer for rows in results.values() for peer in rows):
         rows = [rows[peer] for rows in results.values() if peer in rows]
         parts = [f"{np.exp(np.mean([math.log(row['score']) for row in rows])):.3f}"]
         if all("covered" in row for row in rows):
-            parts += [f"{100 * np.mean([row['covered'][level] for row in rows]):.0f}" for level in range(len(LEVELS))]
+            parts += [
+                f"{100 * np.mean([row['covered'][level] for row in rows]):.0f}"
+                for level in range(len(LEVELS))
+            ]
             parts += [f"{np.exp(np.mean([math.log(row['interval']) for row in rows])):.3f}"]
         lines.append(f"| {peer} ({len(rows)} series) | {' | '.join(parts + ['–'] * (4 - len(parts)))} |")
     return lines
@@ -221,7 +246,9 @@ def summarise(results: dict[str, dict[str, Row]]) -> list[str]:
 def folders(task: str, options: argparse.Namespace) -> Iterator[Path]:
     """The folders of the sets that are asked for, made where they are not there."""
     if task in texts.SETS:
-        names = options.sets or [n for n in texts.SETS[task] if (n in texts.HELD_OUT[task]) == options.held_out]
+        names = options.sets or [
+            n for n in texts.SETS[task] if (n in texts.HELD_OUT[task]) == options.held_out
+        ]
         yield from texts.make(task, options.folder, names)
         return
     place = options.folder / (f"seed-{options.seed}" if task == "forecast" and options.seed else "")
@@ -229,12 +256,16 @@ def folders(task: str, options: argparse.Namespace) -> Iterator[Path]:
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         command = [peers_python(), "-W", "ignore", "-m", "benchmarks.defaults_series", str(place)]
         subprocess.run([*command, str(int(options.held_out)), str(options.seed)], env=environment, check=True)
-    yield from (path for path in sorted((place / task).iterdir()) if not options.sets or path.name in options.sets)
+    yield from (
+        path for path in sorted((place / task).iterdir()) if not options.sets or path.name in options.sets
+    )
 
 
 def run(words: list[str] | None = None) -> dict[str, Any]:
     """Compare, print the tables and return what was measured."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--task", nargs="+", default=TASKS, choices=TASKS)
     parser.add_argument("--sets", nargs="+", help="names of sets; by default all but the held-out ones")
     parser.add_argument("--held-out", action="store_true", help="the sets that nobody should tune on")
@@ -248,7 +279,7 @@ def run(words: list[str] | None = None) -> dict[str, Any]:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     measured: dict[str, Any] = {}
     for task in options.task:
-        print(f"| {task} | ours | best peer | difference | CPU s | CPU s | ratio |\n|---|---|---|---|---|---|---|")
+        print(f"| {task} | ours | best peer | difference | CPU s | its CPU s | ratio |\n{'|---' * 7}|")
         results = measured[task] = {}
         for folder in folders(task, options):
             try:

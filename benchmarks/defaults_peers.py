@@ -9,11 +9,10 @@ from __future__ import annotations
 import collections
 import csv
 import json
-import math
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +41,16 @@ def read_blocks(folder: Path, split: str, suffix: str) -> list[str]:
     """The sentences of a file of lines, or of blocks with a word a line."""
     names = ("train", "valid") if split == "train" else (split,)
     paths = [path for name in names if (path := folder / f"{name}.{suffix}").exists()]
-    return [block for path in paths for block in path.read_text("utf-8").split("\n\n" if suffix == "conll" else "\n") if block]
+    return [
+        block
+        for path in paths
+        for block in path.read_text("utf-8").split("\n\n" if suffix == "conll" else "\n")
+        if block
+    ]
 
 
 def forecast(folder: Path) -> Answers:
-    """AutoARIMA, AutoETS, AutoTheta and the seasonal naive forecast of statsforecast, with their intervals."""
+    """AutoARIMA, AutoETS and others of statsforecast, with their intervals."""
     from statsforecast import models
 
     about = json.loads((folder / "about.json").read_text())
@@ -70,7 +74,9 @@ def forecast(folder: Path) -> Answers:
             continue
         answers[name] = {"cpu": cpu, "mean": np.asarray(made["mean"]).tolist()}
         for level in LEVELS if levels else ():
-            answers[name][str(level)] = [np.asarray(made[f"{side}-{level}"]).tolist() for side in ("lo", "hi")]
+            answers[name][str(level)] = [
+                np.asarray(made[f"{side}-{level}"]).tolist() for side in ("lo", "hi")
+            ]
     return answers
 
 
@@ -84,9 +90,13 @@ def classify(folder: Path) -> Answers:
         return TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"(?u)\b\w+\b")
 
     def letters() -> TfidfVectorizer:
-        return TfidfVectorizer(analyzer="char_wb", ngram_range=(1, 5), sublinear_tf=True, max_features=300_000)
+        return TfidfVectorizer(
+            analyzer="char_wb", ngram_range=(1, 5), sublinear_tf=True, max_features=300_000
+        )
 
-    (texts, labels), (asked, truth) = (zip(*read_rows(folder, split), strict=True) for split in ("train", "test"))
+    (texts, labels), (asked, truth) = (
+        zip(*read_rows(folder, split), strict=True) for split in ("train", "test")
+    )
     answers: Answers = {}
     for name, features in {"words": [word()], "letters": [letters()], "both": [word(), letters()]}.items():
         pipe = make_pipeline(make_union(*features), LogisticRegression(C=10, max_iter=300))
@@ -97,15 +107,24 @@ def classify(folder: Path) -> Answers:
 
 def word_features(words: Sequence[str], at: int) -> list[str]:
     """Plain features: the word, its shape, its beginnings and ends, and its neighbours."""
+
     def shape(word: str) -> str:
-        return "".join("X" if c.isupper() else "x" if c.islower() else "d" if c.isdigit() else c for c in word)
+        return "".join(
+            "X" if c.isupper() else "x" if c.islower() else "d" if c.isdigit() else c for c in word
+        )
 
     word, features = words[at], ["bias"]
     features += [f"w={word}", f"l={word.lower()}", f"s={shape(word)[:8]}", f"d={word.isdigit()}"]
-    features += [f"p{n}={word[:n].lower()}" for n in (1, 2, 3)] + [f"e{n}={word[-n:].lower()}" for n in (1, 2, 3, 4)]
+    features += [f"p{n}={word[:n].lower()}" for n in (1, 2, 3)] + [
+        f"e{n}={word[-n:].lower()}" for n in (1, 2, 3, 4)
+    ]
     for step in (-2, -1, 1, 2):
         there = words[at + step] if 0 <= at + step < len(words) else "|"
-        features += [f"{step}l={there.lower()}", f"{step}s={shape(there)[:4]}", f"{step}e={there[-3:].lower()}"]
+        features += [
+            f"{step}l={there.lower()}",
+            f"{step}s={shape(there)[:4]}",
+            f"{step}e={there[-3:].lower()}",
+        ]
     return features
 
 
@@ -114,7 +133,10 @@ def tag(folder: Path) -> Answers:
     import pycrfsuite
 
     def read(split: str) -> list[list[list[str]]]:
-        return [[line.split("\t") for line in block.strip().split("\n")] for block in read_blocks(folder, split, "conll")]
+        return [
+            [line.split("\t") for line in block.strip().split("\n")]
+            for block in read_blocks(folder, split, "conll")
+        ]
 
     def featured(sentence: list[list[str]]) -> list[list[str]]:
         words = [word for word, _ in sentence]
@@ -140,7 +162,9 @@ class Trigrams:
     """Counted continuations of two words and of one, with absolute discounting."""
 
     def __init__(self, sentences: Iterable[Sequence[str]]) -> None:
-        self.tables: list[dict[Any, collections.Counter[str]]] = [collections.defaultdict(collections.Counter) for _ in range(3)]
+        self.tables: list[dict[Any, collections.Counter[str]]] = [
+            collections.defaultdict(collections.Counter) for _ in range(3)
+        ]
         for sentence in sentences:
             words = ("|", "|", *sentence)
             for at in range(2, len(words)):
@@ -149,18 +173,22 @@ class Trigrams:
         self.ids = {word: number for number, word in enumerate(self.tables[0][()])}
 
     def log_probs(self, context: Sequence[str]) -> np.ndarray:
+        """Ln P of every word after two others."""
         chances = np.full(len(self.ids), 1 / len(self.ids))
         for length in range(3):
             if counts := self.tables[length].get(tuple(context[2 - length :])):
                 total = sum(counts.values())
                 mixed = chances * (0.75 * len(counts) / total)
-                mixed[[self.ids[word] for word in counts]] += (np.fromiter(counts.values(), float) - 0.75) / total
+                mixed[[self.ids[word] for word in counts]] += (
+                    np.fromiter(counts.values(), float) - 0.75
+                ) / total
                 chances = mixed
         return np.log(chances)
 
 
 def fill(folder: Path) -> Answers:
-    """A trigram from the left and one from the right, as a product of experts. The blanks are in blanks.json."""
+    """A trigram from the left and one from the right, multiplied, on the blanks of blanks.json."""
+
     def train() -> list[str]:
         sentences = [line.split() for line in read_blocks(folder, "train", "txt")]
         left, right = Trigrams(sentences), Trigrams(sentence[::-1] for sentence in sentences)
@@ -168,8 +196,10 @@ def fill(folder: Path) -> Answers:
         words, alone = list(left.ids), left.log_probs(("", ""))
         guesses = []
         for sentence, at in json.loads((folder / "blanks.json").read_text()):
-            before, after = ["|", "|", *sentence[:at]][-2:], ["|", "|", *sentence[: at : -1]][-2:]
-            guesses.append(words[int((left.log_probs(before) + right.log_probs(after)[order] - alone).argmax())])
+            before, after = ["|", "|", *sentence[:at]][-2:], ["|", "|", *sentence[:at:-1]][-2:]
+            guesses.append(
+                words[int((left.log_probs(before) + right.log_probs(after)[order] - alone).argmax())]
+            )
         return guesses
 
     guesses, cpu = timed(train)
@@ -192,9 +222,16 @@ def vectors(folder: Path) -> Answers:
 
     (series, labels), (asked, truth) = read("train"), read("test")
     longest = max(one.shape[1] for one in series + asked)
-    padded = [np.stack([np.pad(x, ((0, 0), (0, longest - x.shape[1])), "edge") for x in some]) for some in (series, asked)]
+    padded = [
+        np.stack([np.pad(x, ((0, 0), (0, longest - x.shape[1])), "edge") for x in some])
+        for some in (series, asked)
+    ]
     peers = {
-        "1-NN DTW": (KNeighborsTimeSeriesClassifier(distance="dtw", distance_params={"window": 0.1}), series, asked),
+        "1-NN DTW": (
+            KNeighborsTimeSeriesClassifier(distance="dtw", distance_params={"window": 0.1}),
+            series,
+            asked,
+        ),
         "MiniRocket": (MiniRocketClassifier(random_state=0), *padded),
     }
     answers: Answers = {}

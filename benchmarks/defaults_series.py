@@ -1,7 +1,8 @@
 """The series of benchmarks/defaults.py: those that statsmodels, pmdarima and aeon bundle, and simulated ones.
 
-Runs in the peers' environment and imports nothing of ours: `python -m benchmarks.defaults_series FOLDER HELD SEED`.
-A set is a folder: train.csv, test.csv and, for forecasts, about.json with the season and what is known of the truth.
+Runs in the peers' environment and imports nothing of ours: `python -m benchmarks.defaults_series FOLDER HELD
+SEED`. A set is a folder: train.csv, test.csv and, for forecasts, about.json with the season and what is known
+of the truth.
 """
 
 from __future__ import annotations
@@ -40,7 +41,11 @@ def bundled() -> dict[str, Series]:
     macro, elnino = load("macrodata"), load("elnino").drop(columns="YEAR").to_numpy().ravel()
     co2 = load("co2")["co2"].resample("MS").mean().interpolate().to_numpy()
     wine, danish, change = pm.load_wineind(), load("danish_data"), aeon.load_uschange()[0]
-    quarterly = {"danish-money": danish["lrm"], "danish-income": danish["lry"], "real-invest": macro["realinv"]}
+    quarterly = {
+        "danish-money": danish["lrm"],
+        "danish-income": danish["lry"],
+        "real-invest": macro["realinv"],
+    }
     return {
         "passengers": Series(pm.load_airpassengers(), 12, 12, frequency="MS"),
         "beer": Series(pm.load_ausbeer(), 4, 8, frequency="QS"),
@@ -100,7 +105,9 @@ def write_forecasts(folder: Path, held_out: bool, seed: int) -> None:
             values = values[: len(values) - seed * (series.horizon // 2)]
         times: Sequence[Any] = range(len(values))
         if series.frequency:
-            times = [str(day) for day in pd.date_range("1960-01-01", periods=len(values), freq=series.frequency)]
+            times = [
+                str(day) for day in pd.date_range("1960-01-01", periods=len(values), freq=series.frequency)
+            ]
         place = folder / "forecast" / name
         place.mkdir(parents=True, exist_ok=True)
         rows = list(zip(times, values.round(6), strict=True))

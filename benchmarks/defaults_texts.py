@@ -1,7 +1,7 @@
 """The texts of benchmarks/defaults.py, from the catalogue and from packages of Debian, as plain files.
 
-A set is a folder with the files `train`, `valid` and `test`. Sets of `HELD_OUT` are for a last look: nobody should tune on
-them. A set whose source cannot be had here, as Debian's packages elsewhere, is left out and named.
+A set is a folder with the files `train`, `valid` and `test`. Sets of `HELD_OUT` are for a last look: nobody
+should tune on them. A set whose source cannot be had, as Debian's packages elsewhere, is left out and named.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def fortunes(*names: str) -> Labelled:
     sayings = []
     for name in names:
         text = (debian() / "games" / "fortunes" / name).read_text("utf-8", errors="replace")
-        joined = (" ".join(saying.replace("\b", "").split()) for saying in re.split(r"^%\n", text, flags=re.M))
+        joined = (
+            " ".join(saying.replace("\b", "").split()) for saying in re.split(r"^%\n", text, flags=re.M)
+        )
         sayings += [(saying, Path(name).name) for saying in joined if len(saying) > 15]
     return sayings
 
@@ -66,7 +68,9 @@ def pages(language: str, *sections: str) -> Labelled:
     texts = []
     for section in sections:
         for path in sorted((debian() / "man" / language / f"man{section}").glob("*.gz")):
-            text = " ".join(ROFF.sub(" ", gzip.decompress(path.read_bytes()).decode("utf-8", "replace")).split())
+            text = " ".join(
+                ROFF.sub(" ", gzip.decompress(path.read_bytes()).decode("utf-8", "replace")).split()
+            )
             if len(text) > 200:
                 texts.append((text, f"section {section}"))
     return texts
@@ -164,12 +168,16 @@ CLASSIFY: dict[str, Make] = {
     "words": lambda: part(words(1100, *LANGUAGES.split()), 14_000, 3_000),
     "levels": lambda: part(levels(), 5_800, 2_000),
     "intents": lambda: (intents("train")[:2000], intents("test")),
-    "fortunes": lambda: part(fortunes(*ENGLISH, "politics", "science", "songs-poems", "wisdom", "work"), 6_000, 1_500),
+    "fortunes": lambda: part(
+        fortunes(*ENGLISH, "politics", "science", "songs-poems", "wisdom", "work"), 6_000, 1_500
+    ),
     "pages-de": lambda: part(pages("de", "1", "8"), 540, 180),
     "words-few": lambda: part(words(600, "danish", "nynorsk", "swedish", "faroese"), 1_200, 600),
     "russian": lambda: part(fortunes(*(f"ru/{name}" for name in RUSSIAN)), 3_000, 1_000),
     "pages-fr": lambda: part(pages("fr", "1", "7", "8"), 400, 120),
-    "spanish": lambda: part(fortunes(*(f"es/{n}.fortunes" for n in "arte humanos ciencia leydemurphy libertad".split())), 900, 300),
+    "spanish": lambda: part(
+        fortunes(*(f"es/{n}.fortunes" for n in "arte humanos ciencia leydemurphy libertad".split())), 900, 300
+    ),
     "slavic": lambda: part(words(3000, "bulgarian", "ukrainian"), 4_000, 1_000),
 }
 LANGUAGE: dict[str, Make] = {
@@ -186,10 +194,16 @@ TAG: dict[str, Make] = {
     "ewt": lambda: (tagged("ud-english-ewt", "train"), tagged("ud-english-ewt", "test")),
     "ewt-few": lambda: (tagged("ud-english-ewt", "train")[:1000], tagged("ud-english-ewt", "test")[:1000]),
     "slots-few": lambda: (tagged("snips-slots", "train")[:700], tagged("snips-slots", "test")),
-    "slots-noisy": lambda: (spoil(tagged("snips-slots", "train")[:3400], 0.3, 1), spoil(tagged("snips-slots", "test"), 0.3, 2)),
+    "slots-noisy": lambda: (
+        spoil(tagged("snips-slots", "train")[:3400], 0.3, 1),
+        spoil(tagged("snips-slots", "test"), 0.3, 2),
+    ),
     "capitals-de": lambda: part(restore_capitals(sides("multi30k/raw", "target")), 3_000, 1_000),
     "capitals-ru": lambda: part(restore_capitals(sayings(*(f"ru/{name}" for name in RUSSIAN))), 3_000, 800),
-    "slots-noisy-few": lambda: (spoil(tagged("snips-slots", "train")[5000:6500], 0.5, 3), spoil(tagged("snips-slots", "test"), 0.5, 4)),
+    "slots-noisy-few": lambda: (
+        spoil(tagged("snips-slots", "train")[5000:6500], 0.5, 3),
+        spoil(tagged("snips-slots", "test"), 0.5, 4),
+    ),
     "ewt-middle": lambda: (tagged("ud-english-ewt", "train")[4000:8000], tagged("ud-english-ewt", "valid")),
 }
 FILL: dict[str, Make] = {
@@ -198,7 +212,10 @@ FILL: dict[str, Make] = {
     "ptb": lambda: (lines("ptb", "train", 14_000), lines("ptb", "test", 2_000)),
     "russian": lambda: part(sayings(*(f"ru/{name}" for name in RUSSIAN)), 8_000, 1_000),
     "french": lambda: part(sides("tatoeba-fra-eng", "target"), 15_000, 2_000),
-    "captions-de": lambda: (sides("multi30k/tok", "target")[:10_000], sides("multi30k/tok", "target", "test")),
+    "captions-de": lambda: (
+        sides("multi30k/tok", "target")[:10_000],
+        sides("multi30k/tok", "target", "test"),
+    ),
     "czech": lambda: part(sayings("cs/zemeplocha", "cs/klasik-cz", "cs/market"), 8_000, 1_000),
     "wikitext": lambda: (lines("wikitext-2", "train", 8_000), lines("wikitext-2", "test", 800)),
 }

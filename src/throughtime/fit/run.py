@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import shutil
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +26,7 @@ from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
 from throughtime.files import has_content, sweep_parts, whole_folder
 from throughtime.fit.checkpoint import Checkpoint, Checkpoints
 from throughtime.fit.config import TrainingConfig
-from throughtime.fit.metrics import Summary, read_metrics
+from throughtime.fit.metrics import Metrics, Summary, read_metrics
 from throughtime.fit.objective import Objective
 from throughtime.fit.processes import Processes
 from throughtime.fit.progress import Reporter
@@ -108,6 +109,8 @@ def fit(
             lock.resume()
         latest = saved.latest(checkpoint) if resume else None
         same_data = not resume or _check_data(out, latest, trainer.checksums, accept_changed_data)
+        if trainer.plan is not None:
+            trainer.plan.closing = rehearse_end(trainable, trainer)
         _plan_time(trainer, speed, began, latest is None)
         # Last, when nothing can be refused any more: a corrected call must not find the folder taken.
         lock.create(partial(_write_beginning, trainable, trainer.checksums))
@@ -154,6 +157,28 @@ def _plan_time(trainer: Trainer, speed: Speed | None, began: float | None, is_ne
     if is_new:
         spent = 0.0 if began is None else time.monotonic() - began
         trainer.expect(spent, None if speed is None else speed.per_update)
+
+
+def rehearse_end(trainable: Trainable, trainer: Trainer) -> float:
+    """Return how many seconds the end of a run takes: drawing its curve, saving the rest, and the exit.
+
+    The curve is drawn twice, as the first one imports what draws. The exit takes about as long as all else.
+    """
+    seconds = 0.0
+    if trainer.processes.first:
+        with tempfile.TemporaryDirectory() as place:
+            metrics = Metrics(Path(place) / "metrics.jsonl")
+            for epoch in (1, 2):
+                for kind in ("train", "valid"):
+                    metrics.write(kind, epoch, epoch, {trainer.objective.measure: 1.0, "lr": 1.0})
+            metrics.close()
+            _draw(Path(place), trainer.objective, Reporter())
+            began = time.monotonic()
+            _draw(Path(place), trainer.objective, Reporter())
+            trainable.save_description(ModelFolder(Path(place)))
+            seconds = 2 * (time.monotonic() - began)
+    (agreed,) = trainer.processes.sum([seconds], trainer.device)
+    return agreed
 
 
 def _write_beginning(trainable: Trainable, checksums: list[list[str]], new_folder: Path) -> None:
