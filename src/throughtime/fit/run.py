@@ -84,11 +84,10 @@ def fit(
 ) -> dict[str, Any]:
     """Train a model into the folder `out`, and return the results by name.
 
-    With `resume`, an existing run continues from its last checkpoint, or from the one named `checkpoint`.
-    With `overwrite`, it is replaced; it comes back if the training fails before it has saved a model.
-    `skip_bad` notes in the folder that bad records were skipped, for later evaluations. `checksums` are the
-    names and SHA-256 sums of the data files; a run whose files have changed is resumed only with
-    `accept_changed_data`. `began` is when the preparation of a new run began, by `time.monotonic`; it counts
+    With `resume`, an existing run continues from its last checkpoint, or from the one named `checkpoint`. With
+    `overwrite`, it is replaced; it comes back if the training fails before it has saved a model. `skip_bad`
+    notes in the folder that bad records were skipped. `checksums` are the names and SHA-256 sums of the data
+    files; a run whose files have changed is resumed only with `accept_changed_data`. `began` is when the preparation of a new run began, by `time.monotonic`; it counts
     as time of the run. `speed` is that of the model, if it was measured. `notes` are shown below the title.
     """
     processes, reporter = processes or Processes(), reporter or Reporter()
@@ -160,17 +159,16 @@ def _plan_time(trainer: Trainer, speed: Speed | None, began: float | None, is_ne
 
 
 def rehearse_end(trainable: Trainable, trainer: Trainer) -> float:
-    """Return how many seconds the end of a run takes: drawing its curve, saving the rest, and the exit.
+    """Return how many seconds the end of a run takes: drawing, saving, and the exit, about as long as both.
 
-    The curve is drawn twice, as the first one imports what draws. The exit takes about as long as all else.
+    The curve is drawn twice, as the first one imports what draws.
     """
     seconds = 0.0
     if trainer.processes.first:
         with tempfile.TemporaryDirectory() as place:
             metrics = Metrics(Path(place) / "metrics.jsonl")
-            for epoch in (1, 2):
-                for kind in ("train", "valid"):
-                    metrics.write(kind, epoch, epoch, {trainer.objective.measure: 1.0, "lr": 1.0})
+            for epoch, kind in ((1, "train"), (1, "valid"), (2, "valid")):
+                metrics.write(kind, epoch, epoch, {trainer.objective.measure: 1.0, "lr": 1.0})
             metrics.close()
             _draw(Path(place), trainer.objective, Reporter())
             began = time.monotonic()
