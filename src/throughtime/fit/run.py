@@ -84,11 +84,12 @@ def fit(
 ) -> dict[str, Any]:
     """Train a model into the folder `out`, and return the results by name.
 
-    With `resume`, an existing run continues from its last checkpoint, or from the one named `checkpoint`. With
-    `overwrite`, it is replaced; it comes back if the training fails before it has saved a model. `skip_bad`
-    notes in the folder that bad records were skipped. `checksums` are the names and SHA-256 sums of the data
-    files; a run whose files have changed is resumed only with `accept_changed_data`. `began` is when the preparation of a new run began, by `time.monotonic`; it counts
-    as time of the run. `speed` is that of the model, if it was measured. `notes` are shown below the title.
+    With `resume`, an existing run continues from its last checkpoint, or from the one named `checkpoint`.
+    With `overwrite`, it is replaced; it comes back if the training fails before it has saved a model.
+    `skip_bad` notes in the folder that bad records were skipped. `checksums` are the names and SHA-256
+    sums of the data files; a run whose files have changed is resumed only with `accept_changed_data`.
+    `began` is when the preparation of a new run began, by `time.monotonic`; it counts as time of the run.
+    `speed` is that of the model, if it was measured. `notes` are shown below the title.
     """
     processes, reporter = processes or Processes(), reporter or Reporter()
     config, folder, model = trainable.config, ModelFolder(out), trainable.model
