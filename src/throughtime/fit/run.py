@@ -160,10 +160,7 @@ def _plan_time(trainer: Trainer, speed: Speed | None, began: float | None, is_ne
 
 
 def rehearse_end(trainable: Trainable, trainer: Trainer) -> float:
-    """Return how many seconds the end of a run takes: drawing, saving, and the exit, about as long as both.
-
-    The curve is drawn twice, as the first one imports what draws.
-    """
+    """Return how many seconds the end of a run takes: drawing, saving, and the exit, about as long as both."""
     seconds = 0.0
     if trainer.processes.first:
         with tempfile.TemporaryDirectory() as place:
@@ -171,7 +168,7 @@ def rehearse_end(trainable: Trainable, trainer: Trainer) -> float:
             for epoch, kind in ((1, "train"), (1, "valid"), (2, "valid")):
                 metrics.write(kind, epoch, epoch, {trainer.objective.measure: 1.0, "lr": 1.0})
             metrics.close()
-            _draw(Path(place), trainer.objective, Reporter())
+            _draw(Path(place), trainer.objective, Reporter())  # imports what draws
             began = time.monotonic()
             _draw(Path(place), trainer.objective, Reporter())
             trainable.save_description(ModelFolder(Path(place)))
