@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -278,18 +279,19 @@ def run(words: list[str] | None = None) -> dict[str, Any]:
     options.folder = options.folder or OUT / "defaults" / ("held-out" if options.held_out else "data")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     measured: dict[str, Any] = {}
+    say = partial(print, file=sys.stderr if words is None else sys.stdout, flush=True)
     for task in options.task:
-        print(f"| {task} | ours | best peer | difference | CPU s | its CPU s | ratio |\n{'|---' * 7}|")
+        say(f"| {task} | ours | best peer | difference | CPU s | its CPU s | ratio |\n{'|---' * 7}|")
         results = measured[task] = {}
         for folder in folders(task, options):
             try:
                 results[folder.name] = compare(task, folder, options)
             except ThroughtimeError as error:
-                print(f"| {folder.name} | {' '.join(str(error).split())[-300:]} |", flush=True)
+                say(f"| {folder.name} | {' '.join(str(error).split())[-300:]} |")
                 continue
-            print(show(task, folder.name, results[folder.name]), flush=True)
+            say(show(task, folder.name, results[folder.name]))
         if task == "forecast" and results:
-            print("\n" + "\n".join(summarise(results)))
+            say("\n" + "\n".join(summarise(results)))
     return measured
 
 

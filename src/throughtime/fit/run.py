@@ -160,7 +160,7 @@ def _plan_time(trainer: Trainer, speed: Speed | None, began: float | None, is_ne
 
 
 def rehearse_end(trainable: Trainable, trainer: Trainer) -> float:
-    """Return how many seconds the end of a run takes: drawing, saving, and the exit, about as long as both."""
+    """Return how many seconds the end of a run takes: drawing, saving, and the exit, as long as both."""
     seconds = 0.0
     if trainer.processes.first:
         with tempfile.TemporaryDirectory() as place:
