@@ -46,6 +46,8 @@ except ModuleNotFoundError:  # Windows, where a folder cannot be locked
 FINISHED = "training.json"
 FIRST = "first"
 CHECKSUMS = "data.json"
+ENDING = 3
+"""How much longer the end of a run takes than drawing and saving: with the exit, on a busy machine."""
 _FREE, _TAKEN, _BUSY = range(3)
 
 
@@ -160,7 +162,7 @@ def _plan_time(trainer: Trainer, speed: Speed | None, began: float | None, is_ne
 
 
 def rehearse_end(trainable: Trainable, trainer: Trainer) -> float:
-    """Return how many seconds the end of a run takes: drawing, saving, and the exit, as long as both."""
+    """Return how many seconds the end of a run takes, from drawing and saving a curve of two points."""
     seconds = 0.0
     if trainer.processes.first:
         with tempfile.TemporaryDirectory() as place:
@@ -172,7 +174,7 @@ def rehearse_end(trainable: Trainable, trainer: Trainer) -> float:
             began = time.monotonic()
             _draw(Path(place), trainer.objective, Reporter())
             trainable.save_description(ModelFolder(Path(place)))
-            seconds = 2 * (time.monotonic() - began)
+            seconds = ENDING * (time.monotonic() - began)
     (agreed,) = trainer.processes.sum([seconds], trainer.device)
     return agreed
 
