@@ -65,7 +65,6 @@ def bundled() -> dict[str, Series]:
         "interest": Series(load("interest_inflation")["R"], 4, 8, True, "QS"),
         "co2": Series(co2[-120:], 12, 12, True, "MS"),
         "shampoo": Series(np.ravel(aeon.load_shampoo_sales()), 12, 8, True, "MS"),
-        "drugs": Series(np.ravel(aeon.load_PBS_dataset()), 12, 12, True, "MS"),
         "load": Series(pm.load_taylor()[-305:], 48, 24, True, "30min"),
         "consumption": Series(np.ravel(change)[:187], 4, 8, True, "QS"),
         **{name: Series(values, 4, 8, True, "QS") for name, values in quarterly.items()},
