@@ -244,6 +244,13 @@ def summarise(results: dict[str, dict[str, Row]]) -> list[str]:
     return lines
 
 
+def show_means(results: dict[str, dict[str, Row]]) -> str:
+    """The mean score of each method that answered on all sets: the best peer of a set is chosen afterwards."""
+    shared = set.intersection(*(set(rows) for rows in results.values()))
+    means = {name: float(np.mean([rows[name]["score"] for rows in results.values()])) for name in shared}
+    return "Means: " + ", ".join(f"{name} {means[name]:.3f}" for name in sorted(means)) + "."
+
+
 def folders(task: str, options: argparse.Namespace) -> Iterator[Path]:
     """The folders of the sets that are asked for, made where they are not there."""
     if task in texts.SETS:
@@ -290,8 +297,8 @@ def run(words: list[str] | None = None) -> dict[str, Any]:
                 say(f"| {folder.name} | {' '.join(str(error).split())[-300:]} |")
                 continue
             say(show(task, folder.name, results[folder.name]))
-        if task == "forecast" and results:
-            say("\n" + "\n".join(summarise(results)))
+        if results:
+            say("\n" + ("\n".join(summarise(results)) if task == "forecast" else show_means(results)))
     return measured
 
 
