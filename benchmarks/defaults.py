@@ -245,7 +245,7 @@ def summarise(results: dict[str, dict[str, Row]]) -> list[str]:
 
 
 def show_means(results: dict[str, dict[str, Row]]) -> str:
-    """The mean score of each method that answered on all sets: the best peer of a set is chosen afterwards."""
+    """The mean score of each method that answered on all sets; each set's best is known only afterwards."""
     shared = set.intersection(*(set(rows) for rows in results.values()))
     means = {name: float(np.mean([rows[name]["score"] for rows in results.values()])) for name in shared}
     return "Means: " + ", ".join(f"{name} {means[name]:.3f}" for name in sorted(means)) + "."
