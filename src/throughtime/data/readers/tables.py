@@ -28,6 +28,8 @@ LABELS = frozenset(
     "label labels class category stars rating sentiment polarity intent topic emotion genre score".split()
 )
 
+csv.field_size_limit(max(csv.field_size_limit(), 1 << 20))  # a text may be a chapter, of more than 131,072
+
 MAX_CELLS = 100_000
 """Cells of a row: guessing what its columns mean takes some microseconds for each."""
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*", re.ASCII)
