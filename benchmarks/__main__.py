@@ -22,6 +22,7 @@ NAMES = (
     "translate_cpu",
     "export",
     "serve",
+    "defaults",
 )
 
 

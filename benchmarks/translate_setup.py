@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import venv
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -138,26 +139,32 @@ def joeynmt_config(folder: Path) -> dict[str, Any]:
 
 
 def joeynmt_python() -> Path:
-    """The python of JoeyNMT's environment, which is made where there is none, with the torch that we have."""
-    if given := os.environ.get("THROUGHTIME_JOEYNMT"):
-        if not Path(given).is_file():
-            raise ThroughtimeError(f"THROUGHTIME_JOEYNMT is {given}, which is no file")
-        return Path(given)
+    """The python of JoeyNMT's environment, with the torch that we have."""
     version = torch.__version__.partition("+")[0]
-    folder = OUT / f"joeynmt-2.3.0-torch-{version}"
+    packages = (f"torch=={version}", *JOEYNMT)
+    return python_with("THROUGHTIME_JOEYNMT", f"joeynmt-2.3.0-torch-{version}", packages)
+
+
+def python_with(variable: str, name: str, packages: Iterable[str]) -> Path:
+    """The python that a variable names, or that of an environment of peers, made where there is none."""
+    if given := os.environ.get(variable):
+        if not Path(given).is_file():
+            raise ThroughtimeError(f"{variable} is {given}, which is no file")
+        return Path(given)
+    folder = OUT / name
     python, complete = folder / "bin" / "python", folder / "complete"
     if complete.exists():
         return python
-    print(f"making an environment for JoeyNMT in {folder}", file=sys.stderr)
+    print(f"making an environment for peers in {folder}", file=sys.stderr)
     try:
         venv.create(folder, clear=True, with_pip=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise ThroughtimeError(f"an environment for JoeyNMT could not be made: {error}") from None
-    install = [str(python), "-m", "pip", "install", "--quiet", "--no-compile", f"torch=={version}", *JOEYNMT]
+        raise ThroughtimeError(f"the environment {folder} could not be made: {error}") from None
+    install = [str(python), "-m", "pip", "install", "--quiet", "--no-compile", *packages]
     for number in range(TRIES):
         if number:
             time.sleep(PAUSE)
         if not subprocess.run(install, check=False, stdout=sys.stderr).returncode:
             complete.touch()
             return python
-    raise ThroughtimeError("JoeyNMT could not be installed; THROUGHTIME_JOEYNMT may name its python")
+    raise ThroughtimeError(f"the packages of {folder} could not be installed; {variable} may name a python")

@@ -10,10 +10,17 @@ models are in `throughtime.ngram`, and measures in `throughtime.metrics`.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from throughtime.lazy import import_lazily
 from throughtime.version import __version__ as __version__
+
+if "OMP_WAIT_POLICY" not in os.environ:
+    # torch reads it when it is imported. Its threads wait for each other in each operation, by default in a
+    # busy loop: if another program uses one of their cores, that loop takes the time that the other thread
+    # needs. After this number of turns a thread sleeps instead.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 if TYPE_CHECKING:
     from throughtime import metrics as metrics

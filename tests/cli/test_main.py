@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 from tests.refusals import lacks
@@ -150,3 +151,11 @@ def test_the_module_is_the_command():
     )
     assert done.returncode == 2
     assert "error" in json.loads(done.stdout)
+
+
+def test_the_time_of_a_command_begins_with_its_process():
+    code = "import time; time.sleep(0.3); from throughtime.cli.main import _process_began as began"
+    code += "; print(time.monotonic() - began())"
+    began = time.monotonic()
+    age = float(subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE).stdout)
+    assert 0.3 < age <= time.monotonic() - began + 0.02  # a tick of the kernel's clock

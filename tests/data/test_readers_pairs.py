@@ -142,9 +142,11 @@ def test_csv_quote_never_closed(tmp_path: Path) -> None:
     file = put(tmp_path / "a.csv", 'src,tgt\nGo.,Va !\n"Hi.,Salut !\n' + "a,b\n" * 3)
     with refuses("a.csv:3"):
         read("csv", file)
-    file = put(tmp_path / "b.csv", 'src,tgt\n"' + "a,b\n" * 50_000)
-    with refuses("b.csv:2", "131,072"):
+    file = put(tmp_path / "b.csv", 'src,tgt\n"' + "a,b\n" * 300_000)
+    with refuses("b.csv:2", "1,048,576"):
         read("csv", file)
+    chapter = "a b " * 50_000
+    assert read("csv", put(tmp_path / "c.csv", f'src,tgt\n"{chapter}",b\n'))[0].source == chapter
 
 
 def test_jsonl_forms(tmp_path: Path) -> None:  # R77

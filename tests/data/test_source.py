@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.refusals import refuses
 
+import throughtime as tt
 from throughtime.data.source import BadRecords, lines_or_errors, read_lines
-from throughtime.errors import InputError
+from throughtime.errors import InputError, ThroughtimeWarning
 
 # Any text that a line may hold: U+2028 and the like are no line breaks here.
 LINE = st.text(st.characters(exclude_categories=("Cc", "Cs")) | st.sampled_from("\t\u2028\u2029 é。"))
@@ -198,3 +199,21 @@ def test_bad_records_refuse_or_count() -> None:
     bad.handle(InputError("a.en", "is bad", line=1))
     bad.handle(InputError("b.fr", "is worse", line=2))
     assert bad.report() == "skipped 2 bad records of a.en, b.fr: a.en line 1 is bad; b.fr line 2 is worse"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_texts_of_a_table_lose_their_control_characters_and_it_is_said(tmp_path, suffix):
+    table, mark = tmp_path / f"texts.{suffix}", "," if suffix == "csv" else "\t"
+    rows = ["text label", "the\x00_soup_was\x1b_cold a", "a_lovely\x02_evening b", "never\x7f_again a"]
+    table.write_text("".join(f"{row}\n".replace(" ", mark) for row in rows))
+    with pytest.warns(ThroughtimeWarning, match=r"texts\.\wsv: dropped 4 .* line 2"):
+        records = list(tt.open_dataset(table, kind="labelled").records("all"))
+    assert [record.text for record in records] == ["the_soup_was_cold", "a_lovely_evening", "never_again"]
+
+
+@pytest.mark.parametrize("row", ["2020-01-02,1\x002.5", "2\x000\x002\x000\x00,\x001\x00"])
+def test_control_characters_in_numbers_and_in_what_is_no_text_are_refused(tmp_path, row):
+    table = tmp_path / "series.csv"
+    table.write_text(f"ds,y\n2020-01-01,3\n{row}\n")
+    with refuses("series.csv:3", "U+0000"):
+        list(tt.open_dataset(table, kind="series").records("all"))

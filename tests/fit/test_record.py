@@ -41,5 +41,8 @@ def test_a_checkpoint_keeps_which_was_best():
     assert (again.best_epoch, again.validations_since_best, again.best) == (4, 1, record.best)
     assert again.best_step == record.best_step > 0
     fresh = Record("bleu", "more")
-    fresh.restore({"scores": [], "best": {}, "best_at": 0, "best_epoch": 0, "best_step": 0}, step=0)
+    fresh.restore(
+        {"scores": [], "best": {}, "best_at": 0, "best_epoch": 0, "best_step": 0, "best_inside": False},
+        step=0,
+    )
     assert taken(fresh, (0.0, 5.0)) == [True]

@@ -127,7 +127,8 @@ def test_stopped_and_gone_on_it_is_the_run_that_never_stopped(task, clock, tmp_p
     assert throughtime(*training(task, data, whole, **ALL)).code == 0
     ended = throughtime(*training(task, data, stopped, **ALL, minutes=5.5), "--json")
     assert ended.code == 0
-    assert (ended.json["steps"], ended.json["epochs"], ended.json["best_epoch"]) == (6, 0, 0)
+    assert (ended.json["steps"], ended.json["epochs"], ended.json["best_epoch"]) == (6, 0, 1)
+    assert (ended.json["best_step"], ended.json["best_inside"]) == (6, True)
     assert (stopped / "README.md").is_file()
     assert (stopped / "training.json").is_file()
     assert throughtime("evaluate", stopped, "--split", "valid").code == 0

@@ -16,6 +16,15 @@ from throughtime.fit.time_plan import TimePlan
 from throughtime.fit.trainer import Trainer
 
 
+def test_what_comes_after_the_last_validation_has_time_too():
+    plan = TimePlan(60.0, validation=2.0, closing=5.0)
+    plan.begin(0.0, 1.0)
+    assert plan.last == 60 - 2 - 5
+    assert (plan.is_over(1, 52.9), plan.is_over(1, 53.0)) == (False, True)
+    plan.revise(10, 20.0, 2.0)  # the machine has become slower
+    assert plan.last == 10 + (60 - 2 - 2 * 5 - 20) // 2
+
+
 @pytest.fixture
 def clock(monkeypatch):
     """Time in which updates and validations take as long as a test says, and all else nothing."""

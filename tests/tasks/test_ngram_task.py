@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import pytest
 from tests.refusals import refuses
@@ -83,6 +84,18 @@ def test_with_few_minutes_the_orders_that_there_is_time_for_are_tried(tmp_path):
 def test_minutes_are_for_choosing_the_order_by_validation(other, tmp_path):
     with refuses("minutes", *other):
         tt.train("ngram", "embedded/english", minutes=1, out=tmp_path / "run", **other)
+
+
+@pytest.mark.parametrize(("split", "suggested"), [("train", "test"), ("test", "valid"), ("all", None)])
+def test_only_what_was_not_counted_is_for_evaluation(split, suggested, tmp_path):
+    model = tt.train("ngram", "embedded/english", split=split, out=tmp_path / "run")
+    commands = model.suggestions(tt.open_dataset("embedded/english"))
+    assert commands[:-1] == ([f"evaluate {{run}} --split {suggested}"] if suggested else [])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = model.evaluate(split="test")
+    assert (result["trained_on"] == result["records"]) == (split != "train")
+    assert len(caught) == (split != "train")
 
 
 def test_an_empty_text_has_an_end_in_lines_and_nothing_to_score_in_a_stream(corpus):

@@ -117,6 +117,20 @@ def test_all_preparation_counts_as_time(preparation, updates, speed, clock, trai
     assert run.values["seconds"] == pytest.approx(6.0, abs=0.1)
 
 
+def test_the_minutes_hold_the_figure_and_the_exit(speed, clock, training, monkeypatch):
+    """A figure of 8 s is drawn twice before, and once after; twice as long is kept for the exit."""
+    speed(20.0)
+
+    def draw(*_, **__):
+        clock.now += 8.0
+
+    monkeypatch.setattr("throughtime.fit.run._draw", draw)
+    run, _ = training(minutes=1.0, hidden_size=8, early_stopping=1000)
+    run.start()
+    assert run.values["seconds"] == pytest.approx(60.0 - 3 * 8.0, abs=1.0)
+    assert clock.now == pytest.approx(60.0 - 2 * 8.0, abs=1.0)
+
+
 @pytest.mark.parametrize(
     ("task", "device", "passes", "size"),
     [

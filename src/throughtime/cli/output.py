@@ -42,6 +42,7 @@ class Flags:
     debug: bool = False
     trust_changed: bool = False
     words: Sequence[str] = ()  # the command line
+    began: float = 0.0  # by `time.monotonic`
     warnings: dict[str, str] = field(default_factory=dict)  # by kind
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from inspect import cleandoc
 from pathlib import Path
@@ -166,7 +165,6 @@ def show_config(task: type[Task], settings: Mapping[str, Any]) -> Outcome:
 
 def run_training(task: type[Task], settings: Mapping[str, Any], arguments: Mapping[str, Any]) -> Outcome:
     """Start a run, continue one, or look for its learning rate."""
-    began = time.monotonic()  # importing torch takes seconds, which belong to the minutes of a run
     from throughtime.errors import InterruptedRunError
     from throughtime.run import Training
 
@@ -179,7 +177,7 @@ def run_training(task: type[Task], settings: Mapping[str, Any], arguments: Mappi
         out or Path("-"),
         **{name: arguments[name] for name in RUN_OPTIONS if name in arguments},
         trust_changed=flags.trust_changed,
-        began=began,
+        began=flags.began,  # imports belong to the minutes of a run
         open_data=open_data,
         progress="none" if quiet else "auto",
         say=None if quiet else say,

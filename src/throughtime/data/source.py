@@ -10,6 +10,7 @@ import io
 import lzma
 import re
 import struct
+import warnings
 import zipfile
 import zlib
 from collections import Counter
@@ -18,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
-from throughtime.errors import InputError
+from throughtime.data.decoding import split_lines
+from throughtime.errors import InputError, ThroughtimeWarning
 from throughtime.files import MAX_LINE_BYTES, check_plain, limit_unpacked, path_exists
 from throughtime.text.texts import format_count
 
@@ -26,12 +28,6 @@ BLOCK = 1 << 18
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 PACKED_SUFFIXES = frozenset({".gz", ".xz", ".zip"})
 
-# Deleting these bytes and comparing lengths checks a block many times faster than a regular expression.
-_CONTROL_BYTES = bytes(set(range(32)) - {9, 10} | {127})
-_LINE = re.compile(rb"([^\r\n]*)(?:\r\n?|\n)")
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
-_LATE_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
-_NOT_WINDOWS = frozenset(b"\x81\x8d\x8f\x90\x9d")
 _PACKING_ERRORS = (gzip.BadGzipFile, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
 _DAMAGE = (*_PACKING_ERRORS, EOFError, OverflowError, struct.error)
 
@@ -142,8 +138,12 @@ def read_lines(path: Path | str) -> Iterator[tuple[int, str]]:
         yield number, line
 
 
-def lines_or_errors(path: Path | str) -> Iterator[tuple[int, str | InputError]]:
-    """Like `read_lines`, but yield the error of a bad line, so that a reader can skip its record."""
+def lines_or_errors(path: Path | str, *, drop: bool = False) -> Iterator[tuple[int, str | InputError]]:
+    """Like `read_lines`, but yield the error of a bad line, so that a reader can skip its record.
+
+    With `drop`, single control characters in texts are left out, and a warning says how many.
+    """
+    dropped: list[int] | None = [] if drop else None
     where = str(path)
     number = offset = 0
     with open_source(path) as file:
@@ -155,12 +155,19 @@ def lines_or_errors(path: Path | str) -> Iterator[tuple[int, str | InputError]]:
                 block, offset = block[len(BYTE_ORDER_MARK) :], len(BYTE_ORDER_MARK)
                 if not block:
                     break
-            for line in _split(block, where, number, offset):
+            for line in split_lines(block, where, number, offset, dropped):
                 number += 1
                 yield number, line
             offset += len(block)
     if not number:
         raise InputError(where, "is empty; give a file with at least one line")
+    if dropped:
+        many = format_count(len(dropped), "control character")
+        warnings.warn(
+            f"{where}: dropped {many} from its texts, the first in line {dropped[0]:,}",
+            ThroughtimeWarning,
+            stacklevel=2,
+        )
 
 
 def good_lines(path: Path | str, bad: BadRecords) -> Iterator[tuple[int, str]]:
@@ -314,35 +321,3 @@ def _whole_lines(file: IO[bytes]) -> Iterator[bytes | None]:
     rest = b"".join([*parts, held])
     if rest:
         yield rest if rest == BYTE_ORDER_MARK else rest + b"\n"
-
-
-def _split(block: bytes, where: str, number: int, offset: int) -> Iterator[str | InputError]:
-    plain = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    clean = len(plain.translate(None, _CONTROL_BYTES)) == len(plain)
-    if clean and not (b"\xc2" in plain and _LATE_CONTROL.search(plain)):
-        with contextlib.suppress(UnicodeDecodeError):
-            yield from plain.decode("utf-8").split("\n")[:-1]
-            return
-    # Something is wrong in this block: go line by line to say where.
-    for line in _LINE.finditer(block):
-        number += 1
-        yield _decode(line[1], where, number, offset + line.start())
-
-
-def _decode(raw: bytes, where: str, number: int, offset: int) -> str | InputError:
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        position = offset + error.start
-        # Not Latin-1: it accepts any byte, and turns the quotes of Windows into control characters.
-        cure = "convert the file to UTF-8, for example with `iconv -f WINDOWS-1252 -t UTF-8`"
-        if not _NOT_WINDOWS.isdisjoint(raw):
-            cure = "nor Windows-1252; find out its encoding and convert it with `iconv -f ENCODING -t UTF-8`"
-        if not position and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-            cure = "it looks like UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`"
-        problem = f"is not UTF-8, byte 0x{raw[error.start]:02X} at offset {position:,}; {cure}"
-        return InputError(where, problem, line=number)
-    if control := _CONTROL.search(text):
-        character = f"U+{ord(control[0]):04X} at column {control.start() + 1}"
-        return InputError(where, f"holds a control character, {character}; remove it", line=number)
-    return text

@@ -106,7 +106,7 @@ def _board(folder: Path, purge: int | None) -> Any:
     return SummaryWriter(log_dir=str(folder), purge_step=purge)
 
 
-_KEPT = ("scores", "best", "best_at", "best_epoch", "best_step")
+_KEPT = ("scores", "best", "best_at", "best_epoch", "best_step", "best_inside")
 
 
 class Record:
@@ -125,16 +125,18 @@ class Record:
         self._measure, self._sign = measure, 1 if better == "less" else -1
         self.scores: list[float] = []
         self.best: dict[str, float] = {}
-        self.best_epoch = 0  # 0 if it was inside an epoch
-        self.best_step = 0
+        self.best_epoch = self.best_step = 0
+        self.best_inside = False  # whether it was before the end of that epoch
         self.best_at = 0  # its place in `scores`
         self.broken = False
         self.validated_at = 0  # the update after which the model was last validated
 
-    def add(self, valid: dict[str, float], train: dict[str, float], step: int, epoch: int) -> bool:
-        """Add a validation after update `step`, the last of `epoch`; return whether it is the best.
+    def add(
+        self, valid: dict[str, float], train: dict[str, float], step: int, epoch: int, inside: bool = False
+    ) -> bool:
+        """Add a validation after this update, the last of `epoch` unless `inside`; return whether it is best.
 
-        Without validation data each one is. `epoch` is 0 inside an epoch.
+        Without validation data each one is.
         """
         self.validated_at = step
         figures = [valid[self._measure]] if valid else [*train.values()]
@@ -151,6 +153,7 @@ class Record:
             self.scores.append(score)
         if better:
             self.best, self.best_epoch, self.best_step = valid or train, epoch, step
+            self.best_inside = inside
         return better
 
     @property
@@ -179,8 +182,9 @@ class Summary:
     seconds: float
     train: dict[str, float]  # of the last epoch, dropout included
     best: dict[str, float]
-    best_epoch: int  # 0 if the best model is one inside an epoch
+    best_epoch: int  # the epoch in which the model was best, counted from 1
     best_step: int
+    best_inside: bool  # whether that was before the end of the epoch
     why: str
     skipped: int = 0  # updates whose loss or gradient was NaN or infinite
     planned: int | None = None  # updates for which there was time, if few of them were made

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import shutil
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +26,7 @@ from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
 from throughtime.files import has_content, sweep_parts, whole_folder
 from throughtime.fit.checkpoint import Checkpoint, Checkpoints
 from throughtime.fit.config import TrainingConfig
-from throughtime.fit.metrics import Summary, read_metrics
+from throughtime.fit.metrics import Metrics, Summary, read_metrics
 from throughtime.fit.objective import Objective
 from throughtime.fit.processes import Processes
 from throughtime.fit.progress import Reporter
@@ -45,6 +46,8 @@ except ModuleNotFoundError:  # Windows, where a folder cannot be locked
 FINISHED = "training.json"
 FIRST = "first"
 CHECKSUMS = "data.json"
+ENDING = 3
+"""How much longer the end of a run takes than drawing and saving: with the exit, on a busy machine."""
 _FREE, _TAKEN, _BUSY = range(3)
 
 
@@ -85,10 +88,10 @@ def fit(
 
     With `resume`, an existing run continues from its last checkpoint, or from the one named `checkpoint`.
     With `overwrite`, it is replaced; it comes back if the training fails before it has saved a model.
-    `skip_bad` notes in the folder that bad records were skipped, for later evaluations. `checksums` are the
-    names and SHA-256 sums of the data files; a run whose files have changed is resumed only with
-    `accept_changed_data`. `began` is when the preparation of a new run began, by `time.monotonic`; it counts
-    as time of the run. `speed` is that of the model, if it was measured. `notes` are shown below the title.
+    `skip_bad` notes in the folder that bad records were skipped. `checksums` are the names and SHA-256
+    sums of the data files; a run whose files have changed is resumed only with `accept_changed_data`.
+    `began` is when the preparation of a new run began, by `time.monotonic`; it counts as time of the run.
+    `speed` is that of the model, if it was measured. `notes` are shown below the title.
     """
     processes, reporter = processes or Processes(), reporter or Reporter()
     config, folder, model = trainable.config, ModelFolder(out), trainable.model
@@ -108,6 +111,8 @@ def fit(
             lock.resume()
         latest = saved.latest(checkpoint) if resume else None
         same_data = not resume or _check_data(out, latest, trainer.checksums, accept_changed_data)
+        if trainer.plan is not None:
+            trainer.plan.closing = rehearse_end(trainable, trainer)
         _plan_time(trainer, speed, began, latest is None)
         # Last, when nothing can be refused any more: a corrected call must not find the folder taken.
         lock.create(partial(_write_beginning, trainable, trainer.checksums))
@@ -154,6 +159,24 @@ def _plan_time(trainer: Trainer, speed: Speed | None, began: float | None, is_ne
     if is_new:
         spent = 0.0 if began is None else time.monotonic() - began
         trainer.expect(spent, None if speed is None else speed.per_update)
+
+
+def rehearse_end(trainable: Trainable, trainer: Trainer) -> float:
+    """Return how many seconds the end of a run takes, from drawing and saving a curve of two points."""
+    seconds = 0.0
+    if trainer.processes.first:
+        with tempfile.TemporaryDirectory() as place:
+            metrics = Metrics(Path(place) / "metrics.jsonl")
+            for epoch, kind in ((1, "train"), (1, "valid"), (2, "valid")):
+                metrics.write(kind, epoch, epoch, {trainer.objective.measure: 1.0, "lr": 1.0})
+            metrics.close()
+            _draw(Path(place), trainer.objective, Reporter())  # imports what draws
+            began = time.monotonic()
+            _draw(Path(place), trainer.objective, Reporter())
+            trainable.save_description(ModelFolder(Path(place)))
+            seconds = ENDING * (time.monotonic() - began)
+    (agreed,) = trainer.processes.sum([seconds], trainer.device)
+    return agreed
 
 
 def _write_beginning(trainable: Trainable, checksums: list[list[str]], new_folder: Path) -> None:

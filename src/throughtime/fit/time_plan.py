@@ -77,6 +77,8 @@ class TimePlan:
     seconds: float
     validation: float | None = None
     """Seconds of one validation and of saving the model; None if there was none yet."""
+    closing: float = 0.0
+    """Seconds from the last validation to the end of the process: the figure, the files, the exit."""
     spent: float = 0.0
     """Seconds that all validations have taken."""
     parts: int = 0
@@ -112,6 +114,12 @@ class TimePlan:
         return self.validation * max(1.0, slower)
 
     @property
+    def until(self) -> float:
+        """Seconds after which the last validation has ended: the rest is for what comes after it."""
+        slower = self.per_update / self.announced_update if self.announced_update else 1.0
+        return self.seconds - self.closing * max(1.0, slower)
+
+    @property
     def between_checkpoints(self) -> float:
         """Seconds after which a checkpoint is written, at most."""
         return max(CHECKPOINTS * self.seconds, MIN_CHECKPOINT_SECONDS)
@@ -122,7 +130,7 @@ class TimePlan:
         self.revise(0, prepared, per_update)
         self.announced = int(self.last * (1 - CHECKS))
         if self.announced < MIN_UPDATES:
-            needed = max(1, math.ceil(MARGIN * (prepared + MIN_UPDATES * per_update) / 6)) / 10
+            needed = max(1, math.ceil(MARGIN * (prepared + self.closing + MIN_UPDATES * per_update) / 6)) / 10
             used = f"preparation took {prepared:.1f} s here, and an update {format_milliseconds(per_update)}"
             raise InputError("minutes", f"is {self.seconds / 60:g}, but {used}; expected at least {needed:g}")
 
@@ -154,14 +162,14 @@ class TimePlan:
         return self.reached + (1 - self.reached) * min(1.0, share)
 
     def is_over(self, step: int, elapsed: float) -> bool:
-        """Whether the run ends: its updates are done, or only the time for its last validation is left."""
-        return 0 < self.last <= step or elapsed >= self.seconds - self.reserve
+        """Whether the run ends: its updates are done, or only the time to validate and to save is left."""
+        return 0 < self.last <= step or elapsed >= self.until - self.reserve
 
     def allows_validation(self, elapsed: float) -> bool:
         """Whether a validation now leaves enough time for training."""
         cost = self.reserve
         due = elapsed - self.validated >= self.seconds / MAX_VALIDATIONS
-        return due and self.spent + cost <= CHECKS * elapsed and elapsed + 2 * cost < self.seconds
+        return due and self.spent + cost <= CHECKS * elapsed and elapsed + 2 * cost < self.until
 
     def needs_validation(self, step: int, epoch_end: int, elapsed: float) -> bool:
         """Whether to validate inside an epoch, to know in time how long the last validation will take."""
@@ -238,7 +246,7 @@ class TimePlan:
     def revise(self, step: int, elapsed: float, per_update: float) -> None:
         """Plan the remaining updates, which take this number of seconds each."""
         self.per_update = per_update
-        left = max(0.0, self.seconds - self.reserve - elapsed)
+        left = max(0.0, self.until - self.reserve - elapsed)
         if step and self.validation is not None:
             left *= 1 - min(CHECKS, self.spent / max(elapsed, 1e-9))  # more validations will take their share
         self.reached, self.start = self.progress(step), step

@@ -106,6 +106,7 @@ class Trainer:
             best=self.record.best,
             best_epoch=self.record.best_epoch,
             best_step=self.record.best_step,
+            best_inside=self.record.best_inside,
             why=why,
             skipped=self.learner.tally.skips,
             planned=self.plan.announced if self.plan is not None and self.shortfall else None,
@@ -276,13 +277,13 @@ class Trainer:
     def _validate(self, epoch: int) -> None:
         """Measure the weights that would be saved, and save them if they are the best."""
         self.objective.model.eval()
-        began, whole = time.monotonic(), 0 if self.position["batch"] else self.position["epoch"]
+        began, inside = time.monotonic(), bool(self.position["batch"])
         with self.learner.averaging.apply_averages():
             with autocast(self.device, self.learner.precision):
                 sums = self._measure()
             added = self.processes.sum(list(sums.values()), self.device)
             valid = self.objective.summarise(dict(zip(sums, added, strict=True))) if sums else {}
-            better = self.record.add(valid, self.last_train, self.step, whole)
+            better = self.record.add(valid, self.last_train, self.step, epoch, inside)
             if better and self.processes.first:
                 self.improved(self.record.best)
             shown = self.processes.first and not self.record.broken  # a broken model has no sample

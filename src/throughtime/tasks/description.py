@@ -89,18 +89,19 @@ def summarise_training(values: Mapping[str, Any]) -> str:
     """Return how long a training took, why it ended, and its best validation.
 
     >>> values = {"epochs": 2, "steps": 60, "seconds": 3.2, "device": "cpu", "why": "it has done all epochs"}
-    >>> print(summarise_training({**values, "best": {"loss": 1.25}, "best_epoch": 0, "best_step": 45}))
+    >>> values |= {"best": {"loss": 1.25}, "best_epoch": 2, "best_step": 45}
+    >>> print(summarise_training({**values, "best_inside": True}))
     Trained 2 epochs, 60 updates, in 3 s on cpu: it has done all epochs.
-    Best after update 45: loss 1.25.
-    >>> print(summarise_training({**values, "best": {"loss": 1.25}, "best_epoch": 0}).splitlines()[1])
-    Best: loss 1.25.
+    Best in epoch 2, after update 45: loss 1.25.
+    >>> print(summarise_training(values).splitlines()[1])
+    Best after epoch 2: loss 1.25.
     """
-    place = f" after epoch {values['best_epoch']}" if values["best_epoch"] else ""
-    if not place and "best_step" in values:
-        place = f" after update {values['best_step']:,}"
+    place = f"after epoch {values['best_epoch']}"
+    if values.get("best_inside"):
+        place = f"in epoch {values['best_epoch']}, after update {values['best_step']:,}"
     return (
         f"Trained {training_length(values)}, in {values['seconds']:.0f} s on {values['device']}: "
-        f"{values['why']}.\nBest{place}: {_best(values)}.{_skips(values)}"
+        f"{values['why']}.\nBest {place}: {_best(values)}.{_skips(values)}"
     )
 
 
@@ -115,9 +116,11 @@ def _best(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in values["best"].items())
 
 
-def suggest_evaluation(dataset: Dataset) -> list[str]:
-    """Return the command that evaluates a model on held-out data, if the data set has any."""
-    for split in ("test", "valid"):
+def suggest_evaluation(dataset: Dataset, trained: str = "train") -> list[str]:
+    """Return the command that evaluates a model on data that it was not `trained` on, if there are any."""
+    for split in () if trained == "all" else ("test", "valid"):
+        if split == trained:
+            continue
         try:
             usable = dataset.has_records(split)
         except InputError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 from throughtime.config import check_config
 from throughtime.data.seen import Hashes, SeenCount, SeenRecords, hash_records, load_seen, save_seen
-from throughtime.errors import InputError
+from throughtime.errors import InputError, ThroughtimeWarning
 from throughtime.files import check_new
 from throughtime.folder import ModelFolder
 from throughtime.results import Evaluation
@@ -20,6 +21,9 @@ from throughtime.tasks.description import load_examples, save_examples
 if TYPE_CHECKING:
     from throughtime.data.dataset import Dataset
     from throughtime.fit.processes import Processes
+
+MOSTLY_SEEN = 0.5
+"""Share of the records above which an evaluation warns that the model was trained on them."""
 
 
 class SavedModel:
@@ -176,6 +180,13 @@ class SavedModel:
         seen = self.count_seen(dataset, split, others)
         if seen is None:
             return replace(evaluation, values={**evaluation.values, "trained_on": None})
+        if split != "train" and seen.is_certain and seen.trained_on > MOSTLY_SEEN * seen.records:
+            warnings.warn(
+                f"{dataset.name}, split {split}: the model was {seen}, so this is not how well it does on "
+                "new data; evaluate it on other data",
+                ThroughtimeWarning,
+                stacklevel=2,
+            )
         values = {**evaluation.values, "records": seen.records, "trained_on": seen.trained_on}
         return replace(evaluation, values=values, text=f"{evaluation.text}\n{seen}")
 

@@ -28,6 +28,8 @@ LABELS = frozenset(
     "label labels class category stars rating sentiment polarity intent topic emotion genre score".split()
 )
 
+csv.field_size_limit(max(csv.field_size_limit(), 1 << 20))  # a text may be a chapter, of more than 131,072
+
 MAX_CELLS = 100_000
 """Cells of a row: guessing what its columns mean takes some microseconds for each."""
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*", re.ASCII)
@@ -46,7 +48,11 @@ def find_delimiter(path: Path) -> str:
     ...     find_delimiter(file)
     ';'
     """
-    rows = [line for _, line in islice(lines_or_errors(path), 2) if isinstance(line, str) and line.strip()]
+    rows = [
+        line
+        for _, line in islice(lines_or_errors(path, drop=True), 2)
+        if isinstance(line, str) and line.strip()
+    ]
     if text_suffix(path) == ".tsv" and _parts(rows, "\t"):
         return "\t"
     numbers = all(_NUMBERS.fullmatch(row) for row in rows)
@@ -85,7 +91,7 @@ def csv_rows(path: Path, delimiter: str | None = None) -> Iterator[NumberedRow]:
 
 def tab_rows(path: Path) -> Iterator[NumberedRow]:
     """Yield line number and cells (or the error) of each row of a table with tabs; a blank line is [""]."""
-    for number, line in lines_or_errors(path):
+    for number, line in lines_or_errors(path, drop=True):
         if isinstance(line, InputError):
             yield number, line
         else:
@@ -129,7 +135,7 @@ def width_error(path: Place, number: int, row: list[str], width: int) -> InputEr
 
 def _read_for_csv(path: Path, faults: dict[int, InputError]) -> Iterator[str]:
     """Yield lines for the CSV parser; the error of a bad line is noted for its row."""
-    for number, line in lines_or_errors(path):
+    for number, line in lines_or_errors(path, drop=True):
         if isinstance(line, InputError):
             faults[number] = line
             yield "\n"

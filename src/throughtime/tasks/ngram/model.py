@@ -127,7 +127,7 @@ class NgramLanguageModel(LanguageModel):
 
     def suggestions(self, dataset: Dataset) -> list[str]:
         """Return commands that evaluate the model and generate text."""
-        return [*suggest_evaluation(dataset), "generate {run} --seed 1"]
+        return [*suggest_evaluation(dataset, self.config.split), "generate {run} --seed 1"]
 
     def evaluate_split(
         self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any
