@@ -33,7 +33,7 @@ class PairedLanguageModel(RecurrentLanguageModel):
     def __init__(self, vocabulary_size: int, *, counted: NgramModel, **options: Any) -> None:
         super().__init__(vocabulary_size, **options)
         self.counted = counted
-        self.register_buffer("share", torch.full((1,), 0.5))
+        self.register_buffer("share", torch.ones(1))
 
     @property
     def weights(self) -> tuple[float, float]:

@@ -195,7 +195,7 @@ class RecurrentLanguage(LanguageModel):
             f"Recurrent language model of {config.data}",
             config.network or self._layers + self._beside,
             f"{self._vocabulary}, layout {config.layout}",
-            {**self._tokens, **self._shares},
+            self._tokens,
             ['score FOLDER "dog bites man" "man bites dog"', "generate FOLDER --seed 1"],
             "generate()[0].text",
         )
@@ -210,14 +210,11 @@ class RecurrentLanguage(LanguageModel):
 
     @property
     def _beside(self) -> str:
-        """The counted model in words, for the title."""
-        counted = self.assets.counted
-        return "" if counted is None else f" beside counted {counted.order}-grams"
-
-    @property
-    def _shares(self) -> dict[str, str]:
-        """The shares of both models, as a row of the card."""
-        return {"shares": self.model.shares} if isinstance(self.model, PairedLanguageModel) else {}
+        """The counted model in words, with the shares of both once they are chosen."""
+        if not isinstance(self.model, PairedLanguageModel):
+            return ""
+        chosen = f" ({self.model.shares})" if self.model.weights[1] else ""
+        return f" beside counted {self.model.counted.order}-grams{chosen}"
 
     def card(self, values: Mapping[str, Any]) -> str:
         """Return the text of README.md; the saved weights are those of the best validation."""
@@ -279,11 +276,17 @@ def build_export(language: RecurrentLanguage) -> ModelExport:
     """Return the graph of a language model, and the settings and files that its runner needs."""
     from throughtime.graphs.graph import to_array
     from throughtime.graphs.write import ModelExport
+    from throughtime.tasks.ngram.export import build_tables
 
     model, framing = language.model, language.framing
+    pair = model if isinstance(model, PairedLanguageModel) else None
     return ModelExport(
-        lambda int8: {"model": build_language_graph(model, int8)},
+        lambda int8: {
+            "model": build_language_graph(model, int8),
+            **({} if pair is None else {"counted": build_tables(pair.counted)}),
+        },
         {
+            **({} if pair is None else {"counted": _counted_settings(pair)}),
             "begin_id": framing.begin_id,
             "end_id": framing.end_id,
             "backward": framing.backward,
@@ -294,6 +297,12 @@ def build_export(language: RecurrentLanguage) -> ModelExport:
         lambda: _cases(model),
         'generate("the", max_new_tokens=50)[0].text',
     )
+
+
+def _counted_settings(pair: PairedLanguageModel) -> dict[str, Any]:
+    """Return what the tables of the counted model do not say."""
+    never = list(pair.counted.counts.never)
+    return {"order": pair.counted.order, "never": never, "network_share": pair.weights[0]}
 
 
 def build_language_graph(model: RecurrentLanguageModel, int8: bool) -> Graph:
