@@ -16,7 +16,7 @@ from throughtime.models.language import RecurrentLanguageModel
 from throughtime.ngram.model import NgramModel
 from throughtime.search.generate import Memory, Step
 
-SHARES = np.arange(1, 51) / 50
+SHARES = np.array([0.001, 0.003, 0.01, *np.arange(1, 51) / 50])
 """The shares of the network that are tried; it always has one, as it is what is trained."""
 
 
