@@ -32,7 +32,9 @@ def test_a_page_answers_with_both_models(node, tmp_path, layout):
     drawn = {"prompt": "the cat", "max_tokens": 12, "seed": 3, "echo": True, "logprobs": 1}
     *expected, completion = node(SCRIPT, {"blocks": [block], "asked": [*asked, ["v1/completions", drawn]]})
     for prompt, found in zip(prompts, expected, strict=True):
-        assert not differences(found, next_tokens(language, prompt, 5).to_dict(), absent=("warnings", "model"))
+        assert not differences(
+            found, next_tokens(language, prompt, 5).to_dict(), absent=("warnings", "model")
+        )
     (choice,) = completion["choices"]
     written = language.generate("the cat", max_new_tokens=12, seed=3)[0].text
     assert choice["text"] == written

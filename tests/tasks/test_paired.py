@@ -1,4 +1,4 @@
-"""A language model and the counted model beside it are one model: mixed, saved, resumed, written and exported."""
+"""A network and the counted model beside it are one model: mixed, saved, resumed, served and exported."""
 
 from __future__ import annotations
 
@@ -113,11 +113,15 @@ def test_a_resumed_run_is_the_same(tmp_path, monkeypatch):
 
 def test_it_can_be_left_out_and_damage_is_found(pair, tmp_path):
     alone = tt.train("language", lines(), counted="none", **SETTINGS)
-    assert alone.assets.counted is None and "parts" not in alone.evaluate(lines(), split="all").values
+    assert alone.assets.counted is None
+    assert "parts" not in alone.evaluate(lines(), split="all").values
     pair.save(tmp_path / "copy")
     again = tt.load(tmp_path / "copy")
     assert again.score(lines()[1]) == pair.score(lines()[1])
-    assert json.loads((tmp_path / "copy" / "config.json").read_text())["config"]["counted"] == pair.config.counted
+    assert (
+        json.loads((tmp_path / "copy" / "config.json").read_text())["config"]["counted"]
+        == pair.config.counted
+    )
     (tmp_path / "copy" / "counted.safetensors").unlink()
     with refuses("counted.safetensors"):
         tt.load(tmp_path / "copy")

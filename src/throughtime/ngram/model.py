@@ -221,7 +221,6 @@ class NgramModel(ScoringModel):
             counts, smoothing if smoothing is not None else _read_probabilities(tensors, counts, where)
         )
 
-
     @classmethod
     def from_tables(cls, tables: Mapping[str, Any], order: int, never: Sequence[int]) -> NgramModel:
         """Build a model of stored probabilities from the tables of its export."""

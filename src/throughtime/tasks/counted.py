@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -28,6 +27,8 @@ MAX_TOKENS, MAX_WORK = 5_000_000, 15_000_000
 training: a tenth of its time, or less."""
 MAX_NGRAMS = 2_000_000
 """Maximum number of n-grams to keep: 32 MB, which a page in a browser still takes."""
+THRESHOLDS = ((0,), (0, 0, 0, 1), (0, 0, 1), (0, 1), (0, 1, 2), (0, 2, 4), (0, 4, 8), (0, 8, 16), (0, 16, 32))
+"""How often an n-gram of each length may occur and be left out: the first that keep few enough are taken."""
 MEASURED = 20_000
 """Number of first validation tokens on which the order is chosen."""
 
@@ -69,46 +70,27 @@ def count_beside(
     The texts are as the network reads them. In marked lines, a mark ends one line and begins the next.
     """
     size, never, mark = len(framing.codec.vocabulary), framing.never_predicted, framing.end_id
-    work = math.inf if minutes is None else MAX_WORK * minutes
+    work = MAX_WORK * (minutes or MAX_ORDER)
     ids = train[-int(min(MAX_TOKENS, max(work / 3, MEASURED))) :].astype(np.int64)
     starts = np.zeros(1, dtype=np.int64)
     if mark is not None:
         lines = np.flatnonzero(np.concatenate([[mark], ids[:-1]]) == mark)
         ids, starts = np.insert(ids, lines, mark), lines + np.arange(len(lines))
-    highest = order or max(2, min(MAX_ORDER, int(work / len(ids)) if work < math.inf else MAX_ORDER))
+    highest = order or max(2, min(MAX_ORDER, int(work / len(ids))))
     levels: list[NgramLevel] = []
     chosen, least = NgramCounts((), size, tuple(never)), math.inf
     for level in islice(grow_levels(ids, starts, size), highest):
         levels.append(level)
         counts = NgramCounts(tuple(levels), size, tuple(never))
         if order is None:
-            log_probs = NgramModel(counts, KneserNey()).log_probs([valid[:MEASURED].tolist()])[0]
-            nats = -float(log_probs.sum())
-            if not nats < least * (1 - MIN_GAIN) and len(levels) > 1:
+            nats = -NgramModel(counts, KneserNey()).log_probs([valid[:MEASURED].tolist()])[0].sum()
+            if not nats < least * (1 - MIN_GAIN) and chosen.levels:
                 break
             least = nats
         chosen = counts
-    return prune(chosen, KneserNey(), next(filter(_suits(chosen), _thresholds()))[: chosen.order])
-
-
-def _suits(counts: NgramCounts) -> Callable[[tuple[int, ...]], bool]:
-    """Return a test of thresholds: whether at most MAX_NGRAMS occur more often than they say."""
-
-    def suits(thresholds: tuple[int, ...]) -> bool:
-        least = [thresholds[min(n, len(thresholds) - 1)] for n in range(counts.order)]
-        kept = sum(
-            np.count_nonzero(level.count > t) for level, t in zip(counts.levels[1:], least[1:], strict=True)
-        )
-        return bool(kept <= MAX_NGRAMS)
-
-    return suits
-
-
-def _thresholds() -> Iterator[tuple[int, ...]]:
-    """Yield higher and higher thresholds; those of long n-grams rise first."""
-    yield from ((0,), (0, 0, 0, 1), (0, 0, 1))
-    t = 1
-    while True:
-        yield (0, t, t)
-        yield (0, t, 2 * t)
-        t *= 2
+    for thresholds in THRESHOLDS:
+        least = [*thresholds, *thresholds[-1:] * chosen.order]
+        kept = sum(np.count_nonzero(level.count > t) for level, t in zip(chosen.levels, least, strict=False))
+        if kept <= MAX_NGRAMS:
+            break
+    return prune(chosen, KneserNey(), thresholds[: chosen.order])

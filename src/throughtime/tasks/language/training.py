@@ -45,6 +45,7 @@ class LanguageObjective(TextObjective):
         self.train, self.valid = train, valid
         assert self.config.batch_size is not None  # it was completed from the data
         self._rows = self.config.batch_size
+        self._pair = self.model if isinstance(self.model, PairedLanguageModel) else None
         # Settings that do not fit are refused before the training begins.
         _check_warm_up(self.config)
         self._check_windows()
@@ -54,6 +55,18 @@ class LanguageObjective(TextObjective):
         # Random cuts are drawn, and sliding windows cut, on the host for each batch.
         redrawn = self.config.truncation in ("randomised", "sliding")
         self.fixed_shapes = self.model.head.fixed_shapes and not redrawn
+
+    @property
+    def notes(self) -> list[str]:
+        """What was chosen for the data, in sentences."""
+        size = len(self.predictor.codec.vocabulary)
+        found = [f"Text is read in {size:,} parts of words, so that no word is unknown."]
+        if self._pair is not None:
+            kept = sum(len(level.keys) for level in self._pair.counted.counts.levels)
+            found.append(
+                f"A counted model of {kept:,} n-grams is mixed in by validation; counted=none omits it."
+            )
+        return found[self.config.tokens != "bpe" :]
 
     def batches(self, rank: int, world_size: int) -> Batches[Any, LanguageBatch]:
         """Return the training text in batches, by the setting `sampling`."""
@@ -205,11 +218,6 @@ class LanguageObjective(TextObjective):
             self.batches(0, 1)
         except InputError as error:
             raise InputError(f"{self.config.data}, split train", error.problem) from None
-
-    @property
-    def _pair(self) -> PairedLanguageModel | None:
-        """The model, if it has a counted part."""
-        return self.model if isinstance(self.model, PairedLanguageModel) else None
 
     @cached_property
     def _counted(self) -> np.ndarray[Any, Any]:
