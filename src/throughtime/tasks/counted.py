@@ -89,8 +89,11 @@ def count_beside(
             least = nats
         chosen = counts
     for thresholds in THRESHOLDS:
-        least = [*thresholds, *thresholds[-1:] * chosen.order]
-        kept = sum(np.count_nonzero(level.count > t) for level, t in zip(chosen.levels, least, strict=False))
+        all_lengths = [*thresholds, *thresholds[-1:] * chosen.order]
+        kept = sum(
+            int(np.count_nonzero(level.count > t))
+            for level, t in zip(chosen.levels, all_lengths, strict=False)
+        )
         if kept <= MAX_NGRAMS:
             break
     return prune(chosen, KneserNey(), thresholds[: chosen.order])
