@@ -133,3 +133,12 @@ def test_texts_of_many_rare_words_are_read_in_parts(tmp_path):
     found = tt.train("language", [f"the cat {word} sees" for word in rare], max_size=300, **SETTINGS)
     assert found.config.tokens == "bpe"
     assert tt.train("language", lines(), **SETTINGS).config.tokens == "unicode"
+
+
+def test_a_run_that_begins_with_another_counts_its_own_text(pair, tmp_path):
+    others = [line.replace("cat", "dog") for line in lines(200)]
+    run = pair.folder.path
+    again = tt.train("language", others, init_from=run, out=tmp_path / "run", epochs=1, progress="none")
+    assert again.config.counted == pair.config.counted
+    counts = [int(model.model.counted.counts.levels[0].count.sum()) for model in (again, pair)]
+    assert counts[0] < counts[1]

@@ -25,8 +25,8 @@ MIN_GAIN = 1e-3
 MAX_TOKENS, MAX_WORK = 5_000_000, 15_000_000
 """Maximum number of tokens to count, the last of the text, and of tokens times order for each minute of a
 training: a tenth of its time, or less."""
-MAX_NGRAMS = 2_000_000
-"""Maximum number of n-grams to keep: 32 MB, which a page in a browser still takes."""
+MAX_NGRAMS = 3_000_000
+"""Maximum number of n-grams to keep: 48 MB, and half as much in a page for a browser."""
 THRESHOLDS = ((0,), (0, 0, 0, 1), (0, 0, 1), (0, 1), (0, 1, 2), (0, 2, 4), (0, 4, 8), (0, 8, 16), (0, 16, 32))
 """How often an n-gram of each length may occur and be left out: the first that keep few enough are taken."""
 MEASURED = 20_000

@@ -6,6 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -111,6 +112,14 @@ class RecurrentLanguage(LanguageModel):
         ids = self.ids(dataset, "train")[: config.num_read]
         counts = np.bincount(ids, minlength=len(self.codec.vocabulary))
         self.model.head.begin_with(torch.from_numpy(counts))
+
+    def fit(self, dataset: Dataset, out: Path, **options: Any) -> dict[str, Any]:
+        """Train; see `Predictor.fit`. A model that begins with the weights of a run counts the new text."""
+        model = self.model
+        if self.folder is not None and isinstance(model, PairedLanguageModel):
+            counted = _count(self.config, self.framing, dataset) or model.counted
+            model.counted, self.assets = counted, LanguageAssets(self.framing, counted)
+        return super().fit(dataset, out, **options)
 
     def build_objective(self, dataset: Dataset) -> LanguageObjective:
         """Return batches, loss and validation on these data."""
