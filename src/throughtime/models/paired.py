@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from throughtime.cells.base import State
-from throughtime.metrics.measures import mix_log_probs
 from throughtime.models.language import RecurrentLanguageModel
 from throughtime.ngram.model import NgramModel
 from throughtime.search.generate import Memory, Step
@@ -75,6 +74,8 @@ class PairedLanguageModel(RecurrentLanguageModel):
 
     def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[npt.NDArray[np.float64]]:
         """Return ln P of every id given those before it."""
+        from throughtime.metrics.measures import mix_log_probs
+
         pairs = zip(super().log_probs(sequences), self.counted.log_probs(sequences), strict=True)
         return [mix_log_probs(pair, self.weights) for pair in pairs]
 
@@ -97,4 +98,6 @@ class PairedLanguageModel(RecurrentLanguageModel):
 
 def try_shares(surprisals: npt.NDArray[np.float64], log_probs: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
     """Return -ln P of a text with each of SHARES, from -ln P of the network and ln P of the counted model."""
+    from throughtime.metrics.measures import mix_log_probs
+
     return np.array([-mix_log_probs([-surprisals, log_probs], (s, 1 - s)).sum() for s in SHARES])

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.metrics.measures import mix_log_probs
 from throughtime.results import Generated, Progress, Scored, with_alternatives
 from throughtime.runtime.checks import Size
 from throughtime.runtime.runner import TextRunner, batches, pad
@@ -134,6 +133,8 @@ class LanguageModelRunner(LanguageWriter, TextRunner):
 
     def _begin(self, rows: int, ids: Sequence[int]) -> Step:
         """Read a prompt; the step continues it in a number of rows."""
+        from throughtime.metrics.measures import mix_log_probs
+
         state = [np.repeat(tensor, rows, axis=0) for tensor in self._read_ids(ids[:-1])]
         words = np.tile(np.array([NOTHING, *ids[:-1]]), (rows, 1))
 
@@ -175,6 +176,8 @@ class LanguageModelRunner(LanguageWriter, TextRunner):
 
     def _log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Array]:
         """Return ln P of every id given the ids before it."""
+        from throughtime.metrics.measures import mix_log_probs
+
         results: dict[int, Array] = {}
         for chosen in batches(sequences, TEXTS_PER_BATCH):
             results.update(zip(chosen, self._score_batch([sequences[one] for one in chosen]), strict=True))
