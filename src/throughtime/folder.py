@@ -3,6 +3,7 @@
 config.json             format, version, task and configuration
 model.safetensors       its tensors
 tokenizer files         see throughtime.text.codec
+counted.safetensors     the counted model beside the network of a language model
 shortlist.safetensors   likely translations of each source token, of some translators
 generation_config.json  default options for generation
 README.md               a model card with its measured scores
@@ -120,11 +121,13 @@ class ModelFolder:
         """Whether bad records of the training data were skipped."""
         return (self.path / DATA_FILE).is_file() and self.read_json(DATA_FILE).get("skip_bad") is True
 
-    def write_tensors(self, tensors: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    def write_tensors(
+        self, tensors: Mapping[str, np.ndarray[Any, Any]], name: str = "model.safetensors"
+    ) -> None:
         """Write the tensors of the model."""
         from safetensors.numpy import save
 
-        with whole_file(self.path / "model.safetensors", "wb") as file:
+        with whole_file(self.path / name, "wb") as file:
             file.write(save(dict(tensors), metadata={"format": FORMAT}))
 
     def write_tensor_files(self, files: Mapping[str, Path]) -> None:
@@ -156,12 +159,12 @@ class ModelFolder:
         with self._open("model.safetensors", framework, cure) as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dict
 
-    def map_tensors(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Return the tensors of the model as views of one mapping of the file; parts are read when used."""
+    def map_tensors(self, name: str = "model.safetensors") -> dict[str, np.ndarray[Any, Any]]:
+        """Return the tensors of a file as views of one mapping of it; parts are read when used."""
         import numpy as np
 
-        path, cure = self.path / "model.safetensors", "the file is damaged or not a safetensors file"
-        if not path.is_file():
+        path, cure = self.path / name, "the file is damaged or not a safetensors file"
+        if not path.is_file() and name == "model.safetensors":
             return self.read_tensors()  # says what is missing
         arrays: dict[str, np.ndarray[Any, Any]] = {}
         with self._open(path.name, "numpy", cure) as file, path.open("rb") as start:

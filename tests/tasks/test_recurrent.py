@@ -44,6 +44,7 @@ def task(text):
             "batch_size": 3,
             "num_steps": 8,
             "tokens": "word",
+            "counted": "none",
             **PLAIN,
         }
         config = LanguageConfig(data=str(text), device="cpu", **{**small, **settings})

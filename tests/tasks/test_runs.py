@@ -228,7 +228,7 @@ def test_no_picture_fails_a_training(run, tmp_path, monkeypatch, pictures):
     monkeypatch.setattr("throughtime.plots.learning.learning_curve", broken)
     run(tmp_path / "run", epochs=1, reporter=Listening())
     assert {"README.md", "training.json"} <= {path.name for path in (tmp_path / "run").iterdir()}
-    assert [lacks(message, "division by zero") for message in said] == [[]]
+    assert [lacks(message, "division by zero") for message in said].count([]) == 1
 
 
 @pytest.mark.parametrize("content", ["{", "{}", "null", "[]", '{"epochs": "1", "why": "all epochs done"}'])

@@ -83,17 +83,13 @@ def window_surprisals(
     The first `warm_up` positions of a window are read but left out. Windows overlap by that number, so that
     every token after the first `warm_up + 1` of the text is scored once.
     """
-    device = model.embedding.weight.device
     starts = list(range(0, len(ids) - 1 - warm_up, window - warm_up))
     whole = [start for start in starts if start + window < len(ids)]
     groups = [(whole[i : i + WINDOWS_AT_ONCE], window) for i in range(0, len(whole), WINDOWS_AT_ONCE)]
     groups += [([start], len(ids) - 1 - start) for start in starts[len(whole) :]]
     for group, steps in groups:
         rows = np.stack([ids[start : start + steps + 1] for start in group], axis=1).astype(np.int64)
-        read = torch.from_numpy(rows).to(device)
-        outputs = model(read[:-1]).outputs[warm_up:]
-        surprisals = model.head.surprisals(outputs.flatten(0, 1), read[1 + warm_up :].flatten())
-        yield surprisals.view(steps - warm_up, len(group)).double().cpu().numpy()
+        yield -np.stack(model.log_probs(rows.T.tolist()), axis=1)[1 + warm_up :]
 
 
 class NeuralCache(StreamScorer):

@@ -156,20 +156,7 @@ class NgramCounts:
         if not len(ids):
             raise InputError("the training text", "has no tokens to count")
         ids = check_ids(ids, vocabulary_size)
-        once = np.bincount(ids[counted:], minlength=vocabulary_size)
-        levels = [NgramLevel(np.arange(vocabulary_size), once, vocabulary_size)]
-        node = ids
-        for _ in range(1, order):
-            keys = continue_nodes(node, starts) * vocabulary_size + ids
-            seen = keys >= 0
-            # With indices, numpy sorts stably, which is faster for integers.
-            unique, _, inverse, count = np.unique(
-                keys[seen], return_index=True, return_inverse=True, return_counts=True
-            )
-            count -= np.bincount(inverse[: np.count_nonzero(seen[:counted])], minlength=len(unique))
-            levels.append(NgramLevel(unique, count, vocabulary_size))
-            node = np.full(len(ids), MISSING)
-            node[seen] = inverse
+        levels = itertools.islice(grow_levels(ids, starts, vocabulary_size, counted), order)
         return cls(tuple(levels), vocabulary_size, tuple(sorted(set(never))))
 
     def suffix_links(self) -> Generator[Links]:
@@ -198,6 +185,24 @@ class NgramCounts:
         for level, word in zip(self.levels[1:], ngram[1:], strict=False):
             node = level.find(node, np.array([word]))
         return int(self.levels[len(ngram) - 1].count[node[0]]) if node[0] >= 0 else 0
+
+
+def grow_levels(ids: Ints, starts: Ints, vocabulary_size: int, counted: int = 0) -> Iterator[NgramLevel]:
+    """Yield the n-grams of length 1, 2, ... of a text; see `NgramCounts.of_stream`."""
+    once = np.bincount(ids[counted:], minlength=vocabulary_size)
+    yield NgramLevel(np.arange(vocabulary_size), once, vocabulary_size)
+    node = ids
+    while True:
+        keys = continue_nodes(node, starts) * vocabulary_size + ids
+        seen = keys >= 0
+        # With indices, numpy sorts stably, which is faster for integers.
+        unique, _, inverse, count = np.unique(
+            keys[seen], return_index=True, return_inverse=True, return_counts=True
+        )
+        count -= np.bincount(inverse[: np.count_nonzero(seen[:counted])], minlength=len(unique))
+        yield NgramLevel(unique, count, vocabulary_size)
+        node = np.full(len(ids), MISSING)
+        node[seen] = inverse
 
 
 def join_sequences(sequences: Sequence[Sequence[int]]) -> tuple[Ints, Ints, Ints]:

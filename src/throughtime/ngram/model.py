@@ -221,6 +221,21 @@ class NgramModel(ScoringModel):
             counts, smoothing if smoothing is not None else _read_probabilities(tensors, counts, where)
         )
 
+    @classmethod
+    def from_tables(cls, tables: Mapping[str, Any], order: int, never: Sequence[int]) -> NgramModel:
+        """Build a model of stored probabilities from the tables of its export."""
+        base = tables["base"].astype(np.float64)
+        levels, empty = [NgramLevel(np.arange(len(base)), no_counts(len(base)), len(base))], np.empty(0)
+        own, back = [empty], [empty]
+        for n in range(2, order + 1):
+            contexts, words = np.arange(len(tables[f"size_{n}"])), tables[f"word_{n}"].astype(np.int64)
+            keys = np.repeat(contexts, tables[f"size_{n}"]) * len(base) + words
+            levels.append(NgramLevel(keys, no_counts(len(keys)), len(base)))
+            own.append(tables[f"own_{n}"])
+            back.append(tables[f"back_{n}"])
+        fixed = Fixed(Interpolation(base, tuple(own), tuple(back), False, replaces=True))
+        return cls(NgramCounts(tuple(levels), len(base), tuple(never)), fixed)
+
 
 def _read_probabilities(tensors: Mapping[str, Any], counts: NgramCounts, where: str) -> Fixed:
     """The probabilities of an ARPA file or of a pruned model, as they were saved."""

@@ -46,12 +46,12 @@ class LanguageModel(TextWriter, LanguageWriter):
     generation_type = WritingDefaults
     reports_dropped = True
     model: ScoringModel
-    assets: Framing
 
     @property
     def framing(self) -> Framing:
         """How texts become ids."""
-        return self.assets
+        framing: Framing = self.assets
+        return framing
 
     @property
     def has_data(self) -> bool:

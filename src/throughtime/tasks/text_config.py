@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 SHORT_TEXT = 500_000
 """Number of tokens below which a training text is short: it is soon known by heart."""
 MIN_PIECES, MAX_PIECES, WORDS_PER_PIECE = 1_000, 8_000, 40
+MAX_UNKNOWN = 0.005
+"""Share of unknown words in new text, above which a language model reads parts of words."""
+MAX_SAMPLED = 2_000_000
+"""Number of characters from which that share is estimated."""
 
 Size = Annotated[int, Field(ge=1)]
 Data = Annotated[str, Field(description="a name from `throughtime data list`, a file, or a folder of splits")]
@@ -139,6 +144,25 @@ def count_words(texts: Iterable[str], most: float = math.inf) -> int:
         if count >= most:
             break
     return count
+
+
+def suits_pieces(dataset: Dataset) -> bool:
+    """Whether a text without tokens of its own has so many rare words that parts of words suit it better.
+
+    A word of a new text is unknown about as often as words of this one occur once (Good and Turing).
+    """
+    from throughtime.data.catalogue import CORPORA
+    from throughtime.text.tokenizer import tokenizer
+
+    if dataset.tokens != "unicode" or dataset.name.partition("/")[0] in CORPORA:
+        return False
+    tokenize, counts, size = tokenizer("unicode").tokenize, Counter[str](), 0
+    for text in dataset.texts("train"):
+        counts.update(tokenize(text[: MAX_SAMPLED - size]))
+        if (size := size + len(text)) >= MAX_SAMPLED:
+            break
+    once = sum(1 for count in counts.values() if count == 1)
+    return once > MAX_UNKNOWN * max(counts.total(), 1)
 
 
 def choose_max_size(given: int | None, tokens: str, count: Callable[[int], int]) -> int | None:

@@ -15,6 +15,7 @@ from throughtime.tasks import text_config as shared
 from throughtime.text.framing import Framing
 
 if TYPE_CHECKING:
+    from throughtime.data.datasets import Dataset
     from throughtime.text.codec import Codec
 
 Probability = Annotated[float, Field(gt=0, le=1)]
@@ -37,7 +38,7 @@ class LanguageConfig(shared.ReadsText, shared.TextConfig):
     """A recurrent language model, its data and its training. Null means: chosen from the data."""
 
     SUGGESTED: ClassVar[frozenset[str]] = frozenset(
-        "tokens normaliser layout batch_size weight_drop weight_decay forget_bias".split()
+        "tokens normaliser layout batch_size weight_drop weight_decay forget_bias counted".split()
     )
     REASONS: ClassVar[dict[str, str]] = dict.fromkeys(
         ("hidden_size", "embedding_size"), "wider layers are better if there is time for several epochs"
@@ -112,6 +113,11 @@ class LanguageConfig(shared.ReadsText, shared.TextConfig):
     )
     num_layers: shared.NumLayers = 1
     tied: shared.Tied = True
+    counted: Annotated[int, Field(ge=1, le=100)] | Literal["none"] | None = architecture(
+        None,
+        description="order of a counted model that is mixed in by validation; null: chosen by validation; "
+        "none: the network alone",
+    )
     head: Annotated[str, one_of("throughtime.models.heads:HEADS")] = architecture(
         "softmax",
         description="softmax, or adaptive: rare words are chosen in two steps, for large vocabularies",
@@ -238,10 +244,28 @@ class LanguageConfig(shared.ReadsText, shared.TextConfig):
         """Whether each row of a batch continues the same row of the batch before."""
         return self.sampling in ("sequential", "rotated")
 
+    def complete(self, dataset: Dataset) -> LanguageConfig:
+        """Return a copy that follows the data; a text with many rare words is read in parts of words."""
+        config: LanguageConfig = super().complete(dataset)
+        if self.tokens is None and self.min_freq == 1 and shared.suits_pieces(dataset):
+            texts = dataset.texts("train")
+            # Half as many parts as for a translator: a softmax over them takes most of the time.
+            size = shared.choose_max_size(
+                self.max_size, "bpe", lambda most: shared.count_words(texts, 2 * most) // 2
+            )
+            config = config.model_copy(update={"tokens": "bpe", "normaliser": "none", "max_size": size})
+        return config
+
+    @property
+    def num_read(self) -> int | None:
+        """The number of first tokens of the training text that are trained on; None: all."""
+        if self.train_windows is not None:  # the rest may be for validation
+            return min(self.train_windows + self.num_steps, self.max_tokens or 2**62)
+        return self.max_tokens
+
     def suit(self, num_tokens: int) -> LanguageConfig:
         """Return a copy in which the settings left to the length of the training text have their values."""
-        limits = [self.max_tokens, self.train_windows and self.train_windows + self.num_steps]
-        read = min([num_tokens, *(limit for limit in limits if limit is not None)])
+        read = num_tokens if self.num_read is None else min(num_tokens, self.num_read)
         found: dict[str, Any] = shared.suggest_settings(read)
         if self.optimizer != "adamw":  # the others scale the decay like a gradient: that needs a choice
             found["weight_decay"] = 0.0

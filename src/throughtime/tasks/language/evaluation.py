@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from torch import Tensor
 from throughtime.errors import InputError, ThroughtimeError, check_whole
 from throughtime.layers.devices import matmul_precision
 from throughtime.metrics.measures import Likelihood
+from throughtime.models.paired import PairedLanguageModel
 from throughtime.models.readers import DynamicEvaluation, NeuralCache, gradient_scales, window_surprisals
 from throughtime.results import Evaluation
 from throughtime.tasks.base import Progress
@@ -61,7 +62,9 @@ def evaluate(
             memory = NeuralCache(reading.cache, **reading.arguments("cache", "theta", "share"))
     learning = dynamic_evaluation(reading, memory, language, dataset, progress)
     with learning or contextlib.nullcontext():
-        likelihood = language.likelihood(dataset, split, reader=learning or memory, progress=progress)
+        likelihood, *parts = language.likelihoods(
+            dataset, split, reader=learning or memory, progress=progress
+        )
     if learning is not None and not math.isfinite(likelihood.nats):
         raise ThroughtimeError("dynamic evaluation diverged: its weights became infinite; lower dynamic")
     readers = [] if memory is None else [f"cache-{memory.window}-{memory.theta:g}-{memory.share:g}"]
@@ -70,7 +73,24 @@ def evaluate(
         readers.append(f"dynamic-{learning.rate:g}-{learning.decay:g}-{learning.steps}{scaled}")
     device = f"device:{language.device.type}|precision:float32"
     signature = f"{language.signature(dataset)}|reader:{'+'.join(readers) or 'plain'}|{device}"
-    return report_likelihood(likelihood, signature)
+    return _add_parts(report_likelihood(likelihood, signature), language, parts)
+
+
+def _add_parts(
+    evaluation: Evaluation, language: RecurrentLanguage, parts: Sequence[Likelihood]
+) -> Evaluation:
+    """Add the measures of the network and of the counted model, if there are both."""
+    if not isinstance(language.model, PairedLanguageModel):
+        return evaluation
+    shares = dict(zip(("network", "counted"), language.model.weights, strict=True))
+    listed = [
+        f"{share:.0%} {name} (alone: perplexity {part.perplexity:.2f}, "
+        f"{part.bits_per_character:.3f} bits per character)"
+        for (name, share), part in zip(shares.items(), parts, strict=True)
+    ]
+    found = {name: part.values() for name, part in zip(shares, parts, strict=True)}
+    values = {**evaluation.values, "shares": shares, "parts": found}
+    return Evaluation(values, evaluation.signature, f"{evaluation.text}\n{' + '.join(listed)}")
 
 
 def evaluate_windows(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +18,11 @@ from throughtime.cells.initial import scratch_, xavier_
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
 from throughtime.models.language import NOTHING, RecurrentLanguageModel
+from throughtime.models.paired import PairedLanguageModel
 from throughtime.models.readers import StreamScorer, surprisals
 from throughtime.results import Evaluation
 from throughtime.tasks.base import Progress
+from throughtime.tasks.counted import LanguageAssets, count_beside
 from throughtime.tasks.description import Description, suggest_evaluation
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language_model import LanguageModel, TokenScores, no_tokens
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from throughtime.graphs.graph import Graph
     from throughtime.graphs.write import Case, ModelExport
     from throughtime.metrics.measures import Likelihood
+    from throughtime.ngram.model import NgramModel
     from throughtime.tasks.language.training import LanguageObjective
 
 LINES_READ = 1000
@@ -49,27 +53,38 @@ class RecurrentLanguage(LanguageModel):
     config: LanguageConfig
 
     @classmethod
-    def prepare(cls, config: LanguageConfig, dataset: Dataset) -> tuple[LanguageConfig, Framing]:
-        """Build the vocabulary of the training text, whose length completes the configuration."""
+    def prepare(cls, config: LanguageConfig, dataset: Dataset) -> tuple[LanguageConfig, LanguageAssets]:
+        """Build the vocabulary of the training text, whose length completes the settings, and count it."""
         from throughtime.data.idcache import token_ids
 
         config = config.complete(dataset)
         how = {"reserved": choose_reserved(config.layout), "normaliser": config.normaliser or "none"}
         codec = build_codec(dataset.texts("train"), config, dataset.name, **how)
         framing = config.frame(codec)
-        return config.suit(len(token_ids(dataset, "train", codec, eos=framing.marked))), framing
+        config = config.suit(len(token_ids(dataset, "train", codec, eos=framing.marked)))
+        counted = _count(config, framing, dataset)
+        order = "none" if counted is None else counted.order
+        return config.model_copy(update={"counted": order}), LanguageAssets(framing, counted)
 
     @classmethod
-    def load_assets(cls, folder: ModelFolder, config: LanguageConfig) -> Framing:
-        """Read the vocabulary."""
-        return config.frame(Codec.load(folder.path))
+    def load_assets(cls, folder: ModelFolder, config: LanguageConfig) -> LanguageAssets:
+        """Read the vocabulary and the counted model; a model of an older version has none."""
+        framing = config.frame(Codec.load(folder.path))
+        return LanguageAssets.load(folder, framing, isinstance(config.counted, int))
 
     @classmethod
-    def build_network(cls, config: LanguageConfig, assets: Framing) -> RecurrentLanguageModel:
-        """Build the network that a configuration describes."""
-        return RecurrentLanguageModel(
-            len(assets.codec.vocabulary), **config.arguments_for(RecurrentLanguageModel)
-        )
+    def build_network(cls, config: LanguageConfig, assets: LanguageAssets) -> RecurrentLanguageModel:
+        """Build the network that a configuration describes, with the counted model beside it."""
+        size, options = len(assets.codec.vocabulary), config.arguments_for(RecurrentLanguageModel)
+        if assets.counted is None:
+            return RecurrentLanguageModel(size, **options)
+        return PairedLanguageModel(size, counted=assets.counted, **options)
+
+    @property
+    def framing(self) -> Framing:
+        """How texts become ids."""
+        framing: Framing = self.assets.framing
+        return framing
 
     @torch.no_grad()
     def initialise_weights(self) -> None:
@@ -94,11 +109,17 @@ class RecurrentLanguage(LanguageModel):
         config = self.config
         if config.output_bias != "frequencies":
             return
-        ids = self.ids(dataset, "train")[: config.max_tokens]
-        if config.train_windows is not None:  # the rest may be for validation
-            ids = ids[: config.train_windows + config.num_steps]
+        ids = self.ids(dataset, "train")[: config.num_read]
         counts = np.bincount(ids, minlength=len(self.codec.vocabulary))
         self.model.head.begin_with(torch.from_numpy(counts))
+
+    def fit(self, dataset: Dataset, out: Path, **options: Any) -> dict[str, Any]:
+        """Train; see `Predictor.fit`. A model that begins with the weights of a run counts the new text."""
+        model = self.model
+        if self.folder is not None and isinstance(model, PairedLanguageModel):
+            counted = _count(self.config, self.framing, dataset) or model.counted
+            model.counted, self.assets = counted, LanguageAssets(self.framing, counted)
+        return super().fit(dataset, out, **options)
 
     def build_objective(self, dataset: Dataset) -> LanguageObjective:
         """Return batches, loss and validation on these data."""
@@ -114,34 +135,33 @@ class RecurrentLanguage(LanguageModel):
 
     def ids(self, dataset: Dataset, split: str) -> np.ndarray[Any, Any]:
         """Return the ids of a split as one long text, cached on disk."""
-        from throughtime.data.idcache import token_ids
+        return _read_ids(dataset, split, self.framing)
 
-        ids = token_ids(dataset, split, self.codec, eos=self.framing.marked).ids
-        if not self.framing.backward:
-            return ids
-        # A reversed line begins with its end mark; shifted by one, each line ends with a mark again.
-        return np.roll(ids[::-1], -1) if self.framing.marked else ids[::-1].copy()
+    def likelihood(self, dataset: Dataset, split: str, **options: Any) -> Likelihood:
+        """Return the likelihood of a split; the state is carried from its first token to its last."""
+        return self.likelihoods(dataset, split, **options)[0]
 
-    def likelihood(
+    def likelihoods(
         self,
         dataset: Dataset,
         split: str,
         *,
         reader: StreamScorer | None = None,
         progress: Progress | None = None,
-    ) -> Likelihood:
-        """Return the likelihood of a split; the state is carried from its first token to its last."""
+    ) -> list[Likelihood]:
+        """Return the same, and with a counted model those of the network and of the counts alone."""
         from throughtime.metrics.measures import Likelihood
 
         ids = self.ids(dataset, split)
         if not len(ids):
             raise no_tokens(dataset, split)
-        nats = torch.zeros((), dtype=torch.float64, device=self.device)
+        nats = torch.zeros(3, dtype=torch.float64, device=self.device)
         for piece in self._read(ids, reader, progress):
-            nats += piece.double().sum()
+            nats = nats[: len(piece)] + piece.double().sum(dim=1)
         unk = self.codec.vocabulary.unk_id
         unknown = int((ids == unk).sum()) if unk is not None else 0
-        return Likelihood(float(nats), len(ids), self.framing.characters(dataset.texts(split)), unknown)
+        characters = self.framing.characters(dataset.texts(split))
+        return [Likelihood(each, len(ids), characters, unknown) for each in nats.tolist()]
 
     def score_split(
         self, dataset: Dataset, split: str, *, limit: int | None = None, progress: Progress | None = None
@@ -150,19 +170,23 @@ class RecurrentLanguage(LanguageModel):
         ids = self.ids(dataset, split)[:limit]
         if not len(ids):
             raise no_tokens(dataset, split)
-        nats = torch.cat([*self._read(ids, None, progress)])
+        nats = torch.cat([piece[0] for piece in self._read(ids, None, progress)])
         return TokenScores(ids.astype(np.int64), -nats.double().cpu().numpy())
 
     def _read(
         self, ids: np.ndarray[Any, Any], reader: StreamScorer | None, progress: Progress | None
     ) -> Iterator[Tensor]:
-        """Yield the surprisals of a text, piece by piece."""
-        begin = self.framing.begin_id
+        """Yield the surprisals of a text, piece by piece: by the whole model, and by each of its parts."""
+        model, begin = self.model.eval(), self.framing.begin_id
         advance = None if progress is None else lambda done: progress(done, len(ids))
-        self.model.eval()
         with matmul_precision("float32"):
-            yield from surprisals(
-                self.model, ids, NOTHING if begin is None else begin, reader=reader, progress=advance
+            pieces = surprisals(
+                model, ids, NOTHING if begin is None else begin, reader=reader, progress=advance
+            )
+            yield from (
+                (piece[None] for piece in pieces)
+                if not isinstance(model, PairedLanguageModel)
+                else (model.mix(pieces, ids, begin))
             )
 
     def evaluate_split(
@@ -178,7 +202,7 @@ class RecurrentLanguage(LanguageModel):
         config = self.config
         return Description(
             f"Recurrent language model of {config.data}",
-            config.network or self._layers,
+            config.network or self._layers + self._beside,
             f"{self._vocabulary}, layout {config.layout}",
             self._tokens,
             ['score FOLDER "dog bites man" "man bites dog"', "generate FOLDER --seed 1"],
@@ -192,6 +216,21 @@ class RecurrentLanguage(LanguageModel):
         if len(set(sizes)) > 1:
             return f"{self.config.cell} of {', '.join(map(str, sizes))}"
         return f"{len(sizes)} x " * (len(sizes) > 1) + f"{self.config.cell} of {sizes[0]}"
+
+    @property
+    def _beside(self) -> str:
+        """The counted model in words, with the shares of both once they are chosen."""
+        if not isinstance(self.model, PairedLanguageModel):
+            return ""
+        chosen = f" ({self.model.shares})" if self.model.weights[1] else ""
+        return f" beside counted {self.model.counted.order}-grams{chosen}"
+
+    def card(self, values: Mapping[str, Any]) -> str:
+        """Return the text of README.md; the saved weights are those of the best validation."""
+        share = values["best"].get("network_share")
+        if share is not None and isinstance(self.model, PairedLanguageModel):
+            self.model.share.fill_(share)
+        return super().card(values)
 
     def suggestions(self, dataset: Dataset) -> list[str]:
         """Return commands that evaluate the model and continue a prompt of known words."""
@@ -212,6 +251,32 @@ class RecurrentLanguage(LanguageModel):
         return ""
 
 
+def _read_ids(dataset: Dataset, split: str, framing: Framing) -> np.ndarray[Any, Any]:
+    """Return the ids of a split as one long text, cached on disk."""
+    from throughtime.data.idcache import token_ids
+
+    ids = token_ids(dataset, split, framing.codec, eos=framing.marked).ids
+    if not framing.backward:
+        return ids
+    # A reversed line begins with its end mark; shifted by one, each line ends with a mark again.
+    return np.roll(ids[::-1], -1) if framing.marked else ids[::-1].copy()
+
+
+def _count(config: LanguageConfig, framing: Framing, dataset: Dataset) -> NgramModel | None:
+    """Count the training text, if it is asked for and there is a text to choose the share with."""
+    if config.counted == "none" or config.network is not None:
+        return None
+    ids = _read_ids(dataset, "train", framing)
+    train, valid = ids[: config.num_read], ids[:0]
+    if config.valid_windows is not None:
+        valid = ids[len(train) :]
+    elif "valid" in dataset.splits:
+        valid = _read_ids(dataset, "valid", framing)
+    if len(train) < 2 or len(valid) < 2:
+        return None
+    return count_beside(train, valid, framing, order=config.counted, minutes=config.minutes)
+
+
 SHAPES = ((1, 1), (1, 50), (3, 7), (3, 40))
 """The numbers of texts and of tokens at which an export is checked."""
 
@@ -220,11 +285,17 @@ def build_export(language: RecurrentLanguage) -> ModelExport:
     """Return the graph of a language model, and the settings and files that its runner needs."""
     from throughtime.graphs.graph import to_array
     from throughtime.graphs.write import ModelExport
+    from throughtime.tasks.ngram.export import build_tables
 
     model, framing = language.model, language.framing
+    pair = model if isinstance(model, PairedLanguageModel) else None
     return ModelExport(
-        lambda int8: {"model": build_language_graph(model, int8)},
+        lambda int8: {
+            "model": build_language_graph(model, int8),
+            **({} if pair is None else {"counted": build_tables(pair.counted)}),
+        },
         {
+            **({} if pair is None else {"counted": _counted_settings(pair)}),
             "begin_id": framing.begin_id,
             "end_id": framing.end_id,
             "backward": framing.backward,
@@ -235,6 +306,12 @@ def build_export(language: RecurrentLanguage) -> ModelExport:
         lambda: _cases(model),
         'generate("the", max_new_tokens=50)[0].text',
     )
+
+
+def _counted_settings(pair: PairedLanguageModel) -> dict[str, Any]:
+    """Return what the tables of the counted model do not say."""
+    never = list(pair.counted.counts.never)
+    return {"order": pair.counted.order, "never": never, "network_share": pair.weights[0]}
 
 
 def build_language_graph(model: RecurrentLanguageModel, int8: bool) -> Graph:

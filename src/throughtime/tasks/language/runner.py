@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +23,26 @@ from throughtime.text.texts import check_texts
 STEPS_PER_BATCH = 128
 TEXTS_PER_BATCH = 32
 
+if TYPE_CHECKING:
+    from throughtime.ngram.model import NgramModel
+
 Array = NDArray[Any]
 WritePrompts = Callable[[Sequence[Sequence[int]], Progress | None], list[list[Finished]]]
 """Writes the texts of each prompt, given as ids."""
 
 
+class CountedSettings(TypedDict):
+    """The settings of the counted model beside a network; its tables are those of `tasks/ngram/export.py`."""
+
+    order: Size
+    never: list[Size]
+    network_share: float
+
+
 class LanguageSettings(TypedDict):
     """The settings of an exported language model."""
+
+    counted: NotRequired[CountedSettings]
 
     begin_id: Size | None
     end_id: Size | None
@@ -94,6 +107,14 @@ class LanguageModelRunner(LanguageWriter, TextRunner):
         self.generation: dict[str, Any] = self.settings["generation"]
         self._states = self.session.sort_numbered("state", self.session.inputs)
         self._next = self.session.sort_numbered("next", self.session.outputs)
+        self._counted: NgramModel | None = None
+        if (counted := self.settings.get("counted")) is not None:
+            from throughtime.ngram.model import NgramModel
+
+            session = folder.session("counted")
+            tables = dict(zip(session.outputs, session.run(session.outputs, {}), strict=True))
+            self._counted = NgramModel.from_tables(tables, counted["order"], counted["never"])
+            self._weights = counted["network_share"], 1 - counted["network_share"]
 
     @cached_property
     def framing(self) -> Framing:
@@ -112,7 +133,10 @@ class LanguageModelRunner(LanguageWriter, TextRunner):
 
     def _begin(self, rows: int, ids: Sequence[int]) -> Step:
         """Read a prompt; the step continues it in a number of rows."""
+        from throughtime.metrics.measures import mix_log_probs
+
         state = [np.repeat(tensor, rows, axis=0) for tensor in self._read_ids(ids[:-1])]
+        words = np.tile(np.array([NOTHING, *ids[:-1]]), (rows, 1))
 
         def step(last: Array | None) -> Array:
             nonlocal state
@@ -120,7 +144,13 @@ class LanguageModelRunner(LanguageWriter, TextRunner):
             log_probs, reached = self._read(read[None], np.ones(rows, dtype=np.int64), state)
             state = state if read[0] == NOTHING else reached
             newest: Array = log_probs[0]
-            return newest
+            if self._counted is None:
+                return newest
+            nonlocal words
+            words = np.concatenate([words, read[:, None]], axis=1)[:, -self._counted.order :]
+            with np.errstate(divide="ignore"):
+                counted = np.log(self._counted.distribution(words))
+            return mix_log_probs([newest, counted], self._weights)
 
         return step
 
@@ -146,10 +176,16 @@ class LanguageModelRunner(LanguageWriter, TextRunner):
 
     def _log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Array]:
         """Return ln P of every id given the ids before it."""
+        from throughtime.metrics.measures import mix_log_probs
+
         results: dict[int, Array] = {}
         for chosen in batches(sequences, TEXTS_PER_BATCH):
             results.update(zip(chosen, self._score_batch([sequences[one] for one in chosen]), strict=True))
-        return [results[number] for number in range(len(sequences))]
+        alone = [results[number] for number in range(len(sequences))]
+        if self._counted is None:
+            return alone
+        pairs = zip(alone, self._counted.log_probs(sequences), strict=True)
+        return [mix_log_probs(pair, self._weights) for pair in pairs]
 
     def _score_batch(self, sequences: Sequence[Sequence[int]]) -> list[Array]:
         """Return the same for one batch."""

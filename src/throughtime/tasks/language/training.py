@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from throughtime.data.batching.text import SAMPLINGS, LanguageBatch, Overlapping
 from throughtime.errors import InputError
 from throughtime.fit.objective import Carried, Loss
 from throughtime.models.heads import IGNORED
+from throughtime.models.paired import SHARES, PairedLanguageModel, try_shares
 from throughtime.recurrence.backpropagation import Full, GradientHorizon, Randomised, Truncated, carries
 from throughtime.tasks.objective import TextObjective
 
@@ -42,6 +45,7 @@ class LanguageObjective(TextObjective):
         self.train, self.valid = train, valid
         assert self.config.batch_size is not None  # it was completed from the data
         self._rows = self.config.batch_size
+        self._pair = self.model if isinstance(self.model, PairedLanguageModel) else None
         # Settings that do not fit are refused before the training begins.
         _check_warm_up(self.config)
         self._check_windows()
@@ -51,6 +55,18 @@ class LanguageObjective(TextObjective):
         # Random cuts are drawn, and sliding windows cut, on the host for each batch.
         redrawn = self.config.truncation in ("randomised", "sliding")
         self.fixed_shapes = self.model.head.fixed_shapes and not redrawn
+
+    @property
+    def notes(self) -> list[str]:
+        """What was chosen for the data, in sentences."""
+        size = len(self.predictor.codec.vocabulary)
+        found = [f"Text is read in {size:,} parts of words, so that no word is unknown."]
+        if self._pair is not None:
+            kept = sum(len(level.keys) for level in self._pair.counted.counts.levels)
+            found.append(
+                f"A counted model of {kept:,} n-grams is mixed in by validation; counted=none omits it."
+            )
+        return found[self.config.tokens != "bpe" :]
 
     def batches(self, rank: int, world_size: int) -> Batches[Any, LanguageBatch]:
         """Return the training text in batches, by the setting `sampling`."""
@@ -105,7 +121,8 @@ class LanguageObjective(TextObjective):
         # On the device, so that the host does not wait for each batch.
         nats = torch.zeros((), dtype=torch.float64, device=device)
         tokens = torch.zeros((), dtype=torch.int64, device=device)
-        for batch in batches:
+        mixed = np.zeros(len(SHARES))
+        for batch, places in self._with_places(batches, rank, world_size):
             if not batch.rows:
                 continue
             batch = batch.to(device)
@@ -115,9 +132,26 @@ class LanguageObjective(TextObjective):
             if not batch.continues:
                 real[: self.config.warm_up] = False
             labels = torch.where(real, batch.labels, IGNORED)
-            nats += self.model.head.loss(outputs, labels)
             tokens += real.sum()
-        return {"nats": float(nats), "tokens": int(tokens)}
+            if places is None:
+                nats += self.model.head.loss(outputs, labels)
+                continue
+            alone = self.model.head.surprisals(outputs.flatten(0, 1), labels.flatten())[real.flatten()]
+            nats += alone.double().sum()
+            counted = self._counted[places.labels[real.cpu()].numpy()]
+            mixed += try_shares(alone.double().cpu().numpy(), counted)
+        tried = {f"mixed.{number}": float(value) for number, value in enumerate(mixed)}
+        return {"nats": float(nats), "tokens": int(tokens), **(tried if self._pair else {})}
+
+    def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
+        """Return perplexity and bits per token, with the best share of a counted model if there is one."""
+        alone = super().summarise(sums)
+        if self._pair is None or "nats" not in sums:
+            return alone
+        nats = np.array([sums[f"mixed.{number}"] for number in range(len(SHARES))])
+        both = super().summarise({**sums, "nats": self._pair.choose_share(nats)})
+        share = {"network_share": self._pair.weights[0]}
+        return both | {"network_perplexity": alone["perplexity"]} | share
 
     def sample(self) -> str | None:
         """Return a text that the model writes, drawn with the same seed each time."""
@@ -185,17 +219,38 @@ class LanguageObjective(TextObjective):
         except InputError as error:
             raise InputError(f"{self.config.data}, split train", error.problem) from None
 
-    def _validation(self, rank: int, world_size: int) -> Batches[Any, LanguageBatch] | None:
+    @cached_property
+    def _counted(self) -> np.ndarray[Any, Any]:
+        """ln P of each token of the validation text by the counted model."""
+        assert self._pair is not None
+        text = self.train if self.config.valid_windows is not None else self.valid
+        assert text is not None
+        return self._pair.counted.log_probs([text.tolist()])[0]
+
+    def _with_places(
+        self, batches: Batches[Any, LanguageBatch], rank: int, world_size: int
+    ) -> Iterator[tuple[LanguageBatch, LanguageBatch | None]]:
+        """Yield the batches; with a counted model, each with the places of its tokens in the text."""
+        if self._pair is None:
+            return zip(batches, itertools.repeat(None))
+        numbered = self._validation(rank, world_size, np.arange(len(self._counted)))
+        assert numbered is not None
+        return zip(batches, numbered, strict=True)
+
+    def _validation(
+        self, rank: int, world_size: int, text: np.ndarray[Any, Any] | None = None
+    ) -> Batches[Any, LanguageBatch] | None:
+        """Return the batches of the validation text, or of another of its length."""
         config = self.config
         ranks: dict[str, Any] = {"rank": rank, "world_size": world_size}
         if config.valid_windows is not None:
             assert config.train_windows is not None
             windows = range(config.train_windows, config.train_windows + config.valid_windows)
-            shape = self.train, self._rows, config.num_steps
+            shape = self.train if text is None else text, self._rows, config.num_steps
             return OverlappingWindows(*shape, windows=windows, shuffle=False, **ranks)
         if self.valid is None or len(self.valid) < 2:
             return None
-        shape = self.valid, config.valid_rows, VALIDATION_STEPS
+        shape = self.valid if text is None else text, config.valid_rows, VALIDATION_STEPS
         return SequentialPartition(*shape, random_start=False, cover=True, **ranks)
 
 

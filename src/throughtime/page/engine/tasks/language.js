@@ -5,6 +5,7 @@ import { openGates } from "../gates.js";
 import { ids as vector, takeRows, tensor } from "../tensor.js";
 import { openCodec } from "../text/codec.js";
 import { Framing } from "../text/framing.js";
+import { followContexts, openTables } from "./ngram.js";
 
 /** The id before the first token of a text without a beginning mark; it does not change the state. */
 const NOTHING = -1;
@@ -17,6 +18,7 @@ export function openLanguage(model) {
   const marked = settings.begin_id !== null;
   const framing = new Framing(codec, { marked, backward: settings.backward, running: true });
   const numbers = settings.initial_state.map((_, number) => number);
+  const pair = settings.counted ? openPair(model.graphs.counted, settings.counted, codec.size) : null;
   const first = settings.initial_state.map((part) => tensor("float32", [1, part.length], part));
 
   /** Reads ids [steps, rows] from a state: the next state, and ln P after each id or what is watched. */
@@ -61,13 +63,15 @@ export function openLanguage(model) {
   /** Reads a prompt up to its last id, with ln P of every id if they are `scored`. */
   function open(ids, scored = false) {
     const begun = scored && ids.length ? score(ids) : { scores: [], state: readOn(ids, 0, first, STEPS_AT_ONCE, []) };
-    const { scores } = begun;
+    const scores = pair ? begun.scores.map((logProb, place) => pair.score(logProb, ids, place)) : begun.scores;
+    const mix = pair?.follow(ids.slice(0, -1));
     let { state } = begun;
     const run = (from, tokens) => {
       state = state.map((part) => takeRows(part, from));
       const found = read(tokens, tokens.length, state);
       if (tokens[0] !== NOTHING) ({ state } = found);
-      return { logProbs: found.log_probs.data, size: codec.size };
+      const { data } = found.log_probs;
+      return { logProbs: mix ? mix(data, from, tokens) : data, size: codec.size };
     };
     return { begin: ids.length ? ids.at(-1) : NOTHING, run, scores };
   }
@@ -78,4 +82,22 @@ export function openLanguage(model) {
     return { size: ids.length, look };
   });
   return { ...openWriter(model, framing, open), ...gates };
+}
+
+/** The counted model beside the network: P = share P_network + (1 - share) P_counted, as in models/paired.py. */
+function openPair(graph, { order, never, network_share: share }, size) {
+  const tables = openTables(graph, { order, shortened_to_nothing: false, replaces: true });
+  const mixed = (logProb, p) => Math.log(share * Math.exp(logProb) + (1 - share) * p);
+  return {
+    /** ln P of an id of a text by both, from that of the network. */
+    score(logProb, ids, place) {
+      const before = ids.slice(Math.max(0, place + 1 - order), place);
+      return mixed(logProb, never.includes(ids[place]) ? 1 : tables.probability(before, ids[place]));
+    },
+    /** Mixes ln P of the next ids of rows that begin after a context. */
+    follow(context) {
+      const next = followContexts(tables, context, order - 1, size);
+      return (data, from, tokens) => next(from, tokens).map((p, place) => mixed(data[place], p));
+    },
+  };
 }

@@ -20,16 +20,9 @@ export function openNgram(model) {
       if (settings.never.includes(id)) return 0;
       return Math.log(tables.probability(ids.slice(Math.max(0, place - words), place), id));
     };
-    let contexts = [ids.slice(0, -1)];
+    const follow = followContexts(tables, ids.slice(0, -1), words, codec.size);
     const run = (from, tokens) => {
-      contexts = tokens.map((token, row) => {
-        const before = contexts[from[row]];
-        return (token === MISSING ? before : [...before, token]).slice(Math.max(0, before.length + 1 - words));
-      });
-      const logProbs = new Float64Array(tokens.length * codec.size);
-      contexts.forEach((context, row) => {
-        logProbs.set(tables.distribution(context).map(Math.log), row * codec.size);
-      });
+      const logProbs = follow(from, tokens).map(Math.log);
       return { logProbs, size: codec.size };
     };
     return { begin: ids.length ? ids.at(-1) : MISSING, run, scores: scored ? ids.map(score) : [] };
@@ -37,8 +30,22 @@ export function openNgram(model) {
   return openWriter(model, framing, open);
 }
 
+/** Follows rows that begin after a context: P of every id after each row, one row behind the other. */
+export function followContexts(tables, first, words, size) {
+  let contexts = [first];
+  return (from, tokens) => {
+    contexts = tokens.map((token, row) => {
+      const before = contexts[from[row]];
+      return (token === MISSING ? before : [...before, token]).slice(Math.max(0, before.length + 1 - words));
+    });
+    const p = new Float64Array(tokens.length * size);
+    contexts.forEach((context, row) => p.set(tables.distribution(context), row * size));
+    return p;
+  };
+}
+
 /** The probabilities of an n-gram model; a context is the list of the ids before, at most `order` - 1 of them. */
-function openTables(graph, { order, shortened_to_nothing: toNothing, replaces }) {
+export function openTables(graph, { order, shortened_to_nothing: toNothing, replaces }) {
   const names = graph.outputs.map((one) => one.name);
   const found = graph.run({}, names);
   const base = Float64Array.from(found.base.data);
