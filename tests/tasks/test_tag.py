@@ -183,7 +183,7 @@ def test_what_does_not_fit_the_data_is_refused(tmp_path, languages):
 @pytest.mark.parametrize("crf", [True, False])
 def test_no_chunk_goes_on_that_was_not_begun(new, crf):
     def tag(**settings):
-        model = new(crf=crf, **settings)
+        model = new(crf=crf, indicators=False, **settings)
         inside, beginning = (model.codec.tags[name] for name in ("I-drink", "B-drink"))
         with torch.no_grad():  # I- is likely everywhere, B- nowhere
             model.model.scores.bias[inside] += 4

@@ -52,6 +52,11 @@ class TagConfig(shared.StackConfig):
     max_characters: Annotated[int, Field(ge=2)] = architecture(
         40, description="maximum number of letters of a word; the middle of longer words is left out"
     )
+    indicators: bool = architecture(
+        True,
+        description="mix in a chain that scores each word, its shape, its beginnings and ends, and its "
+        "neighbours; it is fitted before the network",
+    )
     intents: bool | None = architecture(
         None, description="predict a label of the whole sentence too; null: if the data have one"
     )
@@ -112,4 +117,6 @@ class TagConfig(shared.StackConfig):
             raise InputError("valid_chunks", problem)
         valid = chunked and broken < MAX_BROKEN * marked if self.valid_chunks is None else self.valid_chunks
         intents = labelled if self.intents is None else self.intents
-        return self.model_copy(update={"intents": intents, "valid_chunks": valid})
+        indicators = self.indicators and self.network is None
+        update = {"intents": intents, "valid_chunks": valid, "indicators": indicators}
+        return self.model_copy(update=update)
