@@ -310,3 +310,20 @@ def test_a_batch_with_language_models_is_each_row_alone(languages, new):
         rows = model.codec.rows([sentences[index]], model.languages)
         alone = model.model(next(iter(TaggedBatches(rows)))).tags
         torch.testing.assert_close(scores[: len(alone), column], alone[:, 0], rtol=1e-4, atol=1e-5)
+
+
+def test_validation_chooses_the_share_of_the_indicators(trained, tagger, opened_orders):
+    counts = tagger.count_mixtures(list(opened_orders.records("valid")))
+    best = max(counts.values(), key=lambda tagging: tagging.chunks.f1)
+    assert counts[tagger.share].chunks.f1 == best.chunks.f1
+    assert f"{tagger.share:.0%} a chain over" in (trained[0] / "README.md").read_text()
+    text = ["please bring green tea"]
+    for share, other in ((0.0, tagger.chain.table), (1.0, tagger.model.scores.weight)):
+        before, kept = tagger.chain.share.clone(), other.clone()
+        tagger.chain.share.fill_(share)
+        answers = tagger.tag(text)
+        with torch.no_grad():
+            other.normal_()  # of what has no share in the answers
+            assert tagger.tag(text) == answers
+            other.copy_(kept)
+        tagger.chain.share.copy_(before)

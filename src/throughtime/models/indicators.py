@@ -23,8 +23,7 @@ PASSES, WORDS = (3, 8), 500_000
 """Bounds for the number of passes, and the number of words that are read in all, between these bounds."""
 SENTENCES = 16
 RATE, PENALTY = 0.1, 0.1
-"""Of Adagrad, and of the sum of squared weights, for each pass."""
-SMALLEST = 1e-30
+"""Of Adagrad, and of the sum of the indicators' squared weights, in each pass."""
 
 
 class IndicatorChain(nn.Module):
@@ -78,7 +77,8 @@ def fit_chain(
     # The penalty of a weight is divided among the batches that will probably have its indicator.
     often = 1 - (1 - 1 / batches) ** np.maximum(counts, 1.0) if batches > 1 else np.ones(len(counts))
     penalty = torch.from_numpy(2 * PENALTY / batches / often).float()[:, None]
-    squares = {name: torch.zeros_like(value) for name, value in chain.named_buffers() if name != "share"}
+    fitted = [chain.table, *chain.chain]
+    squares = [torch.zeros_like(value) for value in fitted]
     until = None if seconds is None else time.monotonic() + seconds
     for rows in _draw_batches(lengths, passes):
         if until is not None and time.monotonic() > until:
@@ -92,16 +92,13 @@ def fit_chain(
         scores = embedding_bag(inside.flatten(0, 1), weights[0], mode="sum").view(*places.shape, -1)
         loss = _surprisal(scores, torch.from_numpy(tags[places]).long(), sizes, ChainWeights(*weights[1:]))
         gradients = torch.autograd.grad(loss, weights)
-        steps = [gradients[0] + penalty[used] * weights[0].detach()]
-        steps += [
-            slope + 2 * PENALTY / batches * old.detach()
-            for slope, old in zip(gradients[1:], weights[1:], strict=True)
-        ]
-        for (name, total), step in zip(squares.items(), steps, strict=True):
-            if linked or name == "table":
-                at = used if name == "table" else slice(None)
-                total[at] += step.square()
-                getattr(chain, name)[at] -= RATE * step / (total[at].sqrt() + 1e-8)
+        for number in range(4 if linked else 1):
+            total, at = squares[number], slice(None) if number else used
+            step = gradients[number]
+            if not number:
+                step = step + penalty[used] * weights[0].detach()
+            total[at] += step.square()
+            fitted[number][at] -= RATE * step / (total[at].sqrt() + 1e-8)
         chain.table[0] = 0.0
 
 
@@ -120,6 +117,6 @@ def _surprisal(scores: Tensor, tags: Tensor, lengths: Tensor, chain: ChainWeight
     steps, pairs = chain.transitions.exp(), scores[0] + chain.first
     for t in range(1, len(scores)):
         most = pairs.detach().amax(-1, keepdim=True)
-        reached = ((pairs - most).exp() @ steps).clamp_min(SMALLEST).log() + most + scores[t]
+        reached = ((pairs - most).exp() @ steps).clamp_min(1e-30).log() + most + scores[t]
         pairs = torch.where((t < lengths)[:, None], reached, pairs)
     return ((pairs + chain.last).logsumexp(-1) - score_tags(scores, tags, lengths, chain)).sum()

@@ -15,7 +15,7 @@ from throughtime.data.records import TaggedSentence
 from throughtime.errors import InputError
 from throughtime.fit.objective import Carried, Loss
 from throughtime.folder import ModelFolder
-from throughtime.layers.crf import TagHead
+from throughtime.layers.crf import TagHead, mix_chains
 from throughtime.layers.devices import matmul_precision
 from throughtime.metrics.classification import ChunkCounts, Tagging, impossible_pairs, is_chunked
 from throughtime.models.indicators import IndicatorChain
@@ -26,7 +26,7 @@ from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.objective import Direction, TextObjective
 from throughtime.tasks.tag.codec import TagCodec, TaggerAssets, load_languages
 from throughtime.tasks.tag.config import TagConfig
-from throughtime.tasks.tag.network import SequenceTagger, mix_head
+from throughtime.tasks.tag.network import SequenceTagger
 from throughtime.tasks.tag.runner import SentenceTagger, TagReading, indicator_ids
 from throughtime.tasks.texts import spread
 from throughtime.text.texts import format_count
@@ -43,7 +43,7 @@ SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Shares of that chain in the mixture, of which validation chooses one."""
 
 
-class Scored(NamedTuple):
+class ScoredWords(NamedTuple):
     """A batch of sentences as the network and the indicators score it."""
 
     numbers: list[int]
@@ -51,6 +51,10 @@ class Scored(NamedTuple):
     scores: Tensor  # [T, B, S]
     spotted: Tensor | None  # [T, B, S]
     labels: Tensor | None
+
+    def mix(self, share: float) -> Tensor:
+        """The scores with a share of the indicators."""
+        return self.scores if self.spotted is None else self.scores.float().lerp(self.spotted, share)
 
 
 class Tagger(SentenceTagger, Predictor):
@@ -66,6 +70,7 @@ class Tagger(SentenceTagger, Predictor):
     def __init__(self, model: SequenceTagger, assets: TaggerAssets, config: TagConfig) -> None:
         super().__init__(model, assets, config)
         self.codec, self.languages = assets[:2]
+        self.chain: IndicatorChain | None = getattr(model, "indicators", None)
         self.characters, self.tags = self.codec.characters, list(self.codec.tags)
         self.labels = [] if self.codec.labels is None else list(self.codec.labels)
         self.chunked = is_chunked(self.codec.tags)  # whether the tags mark chunks, as B-PER and I-PER do
@@ -105,8 +110,8 @@ class Tagger(SentenceTagger, Predictor):
 
     def initialise_weights(self) -> None:
         """Set the chain over indicators, which was fitted to the training data."""
-        if self.assets.chain is not None and self.model.indicators is not None:
-            self.model.indicators.load_state_dict(self.assets.chain.state_dict())
+        if self.chain is not None and self.assets.chain is not None:
+            self.chain.load_state_dict(self.assets.chain.state_dict())
 
     def indicate(self, sentences: Sequence[Sequence[str]]) -> Tensor:
         """The ids of the indicators of all words, [T, B, K]."""
@@ -114,35 +119,36 @@ class Tagger(SentenceTagger, Predictor):
         return torch.from_numpy(indicator_ids(sentences, self.codec.indicators)).to(self.device)
 
     @torch.no_grad()
-    def _score(self, sentences: Sequence[Sequence[str]]) -> Iterator[Scored]:
+    def _score(self, sentences: Sequence[Sequence[str]]) -> Iterator[ScoredWords]:
         """The scores of the network, and those of the indicators, in batches."""
         rows = self.codec.rows(sentences, self.languages)
         most = max(WORDS_PER_BATCH, int(rows.words.lengths.max()))
         self.model.eval()
-        chain = getattr(self.model, "indicators", None)
         with matmul_precision("float32"):
             for batch in TaggedBatches(rows, batch_size=len(sentences), max_tokens=most, shuffle=False):
                 numbers = batch.indices.tolist()
                 batch = batch.to(self.device)
                 scores, labels = self.model(batch)
-                spotted = None
-                if chain is not None:
-                    spotted = chain(self.indicate([sentences[number] for number in numbers]))
-                yield Scored(numbers, batch.lengths, scores, spotted, labels)
+                own = [sentences[number] for number in numbers]
+                spotted = None if self.chain is None else self.chain(self.indicate(own))
+                yield ScoredWords(numbers, batch.lengths, scores, spotted, labels)
 
-    def _mix(self, scored: Scored, share: float | None = None) -> tuple[Tensor, TagHead]:
-        """The scores and the chain of answers with a share of the indicators, by default the chosen one."""
-        head = mix_head(self.model, share)
-        if scored.spotted is None:
-            return scored.scores, head
-        part = self.model.indicators.share if share is None else share  # type: ignore[union-attr]
-        return torch.lerp(scored.scores.float(), scored.spotted, part), head
+    def mix_heads(self, share: float | None = None) -> TagHead:
+        """The chain of answers, with a share of the indicators, by default the chosen one."""
+        if self.chain is None:
+            return self.model.head
+        return mix_chains(self.model.head, self.chain.chain, self.share if share is None else share)
+
+    @property
+    def share(self) -> float:
+        """The share of the indicators in answers."""
+        return 0.0 if self.chain is None else float(self.chain.share)
 
     @torch.no_grad()
     def _compute(self, sentences: Sequence[Sequence[str]]) -> list[TagReading]:
         readings: dict[int, TagReading] = {}
         for scored in self._score(sentences):
-            scores, head = self._mix(scored)
+            scores, head = scored.mix(self.share), self.mix_heads()
             columns = [
                 head.best(scores, scored.lengths).t(),
                 head.marginals(scores, scored.lengths).transpose(0, 1),
@@ -157,14 +163,14 @@ class Tagger(SentenceTagger, Predictor):
     @torch.no_grad()
     def count_mixtures(self, records: Sequence[TaggedSentence]) -> dict[float, Tagging]:
         """Count the right tags with each share of the indicators; the network reads each sentence once."""
-        counts = {share: Tagging() for share in (SHARES if self.mixed else SHARES[:1])}
+        counts = {share: Tagging() for share in (SHARES if self.chain is not None else SHARES[:1])}
         for chosen in batches([record.words for record in records], self.sentences_per_batch):
             own = [records[number] for number in chosen]
             for scored in self._score([record.words for record in own]):
                 labels = None if scored.labels is None else scored.labels.argmax(-1).tolist()
                 for share, tagging in counts.items():
-                    scores, head = self._mix(scored, share)
-                    columns = head.best(scores, scored.lengths).t().tolist()
+                    best = self.mix_heads(share).best(scored.mix(share), scored.lengths)
+                    columns = best.t().tolist()
                     for place, (number, tags) in enumerate(zip(scored.numbers, columns, strict=True)):
                         record = own[number]
                         tagging.add(record.tags, [self.tags[tag] for tag in tags[: len(record.tags)]])
@@ -172,11 +178,6 @@ class Tagger(SentenceTagger, Predictor):
                             tagging.labelled += 1
                             tagging.labels_right += record.label == self.labels[labels[place]]
         return counts
-
-    @property
-    def mixed(self) -> bool:
-        """Whether indicators are mixed with the network."""
-        return getattr(self.model, "indicators", None) is not None
 
     def count_tags(self, records: Sequence[TaggedSentence], progress: Progress | None = None) -> Tagging:
         """Tag sentences whose tags are known, and count the right answers."""
@@ -237,11 +238,10 @@ class Tagger(SentenceTagger, Predictor):
 
     def _describe_mixture(self) -> dict[str, str]:
         """What the answers come from."""
-        if not self.mixed or self.codec.indicators is None:
+        if self.codec.indicators is None:
             return {}
-        share = float(self.model.indicators.share)  # type: ignore[union-attr]
         kinds = f"{len(self.codec.indicators):,} indicators (words, shapes, beginnings, ends, neighbours)"
-        return {"answers": f"{1 - share:.0%} network, {share:.0%} a chain over {kinds}"}
+        return {"answers": f"{1 - self.share:.0%} network, {self.share:.0%} a chain over {kinds}"}
 
 
 def tagged_sentences(dataset: Dataset, split: str) -> list[TaggedSentence]:
@@ -313,8 +313,8 @@ class TagObjective(TextObjective):
             by_share.setdefault(float(share), {})[name] = value
         measured = {share: self._measure(values) for share, values in by_share.items()}
         best = max(measured, key=lambda share: measured[share][self.measure])
-        if self.predictor.mixed:
-            self.model.indicators.share.fill_(best)  # type: ignore[union-attr]
+        if self.predictor.chain is not None:
+            self.predictor.chain.share.fill_(best)
         return measured[best]
 
     def _measure(self, sums: Mapping[str, float]) -> dict[str, float]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from throughtime.layers.crf import Independent, LinearChain, TagHead, mix_chains
+from throughtime.layers.crf import Independent, LinearChain, TagHead
 from throughtime.layers.embedding import initialise_network_
 from throughtime.layers.layer import check_probability, sequence_dropout
 from throughtime.layers.pooling import MaxPooling, MeanPooling, Pooling
@@ -173,14 +173,6 @@ class SequenceTagger(nn.Module):
         return sequence_dropout(x, p, self.training, self.variational)
 
 
-def mix_head(model: SequenceTagger, share: float | None = None) -> TagHead:
-    """The chain of answers: that of the network, mixed with the chain over indicators if there is one."""
-    other = getattr(model, "indicators", None)
-    if other is None:
-        return model.head
-    return mix_chains(model.head, other.chain, float(other.share) if share is None else share)
-
-
 SHAPES = ((1, 1), (1, 40), (3, 7), (3, 30))
 
 
@@ -190,7 +182,7 @@ def build_export(tagger: Tagger) -> ModelExport:
     from throughtime.graphs.write import ModelExport
 
     model, codec = tagger.model, tagger.codec
-    weights = mix_head(model).weights()
+    weights = tagger.mix_heads().weights()
     chain = weights and {name: to_array(one).tolist() for name, one in weights._asdict().items()}
 
     def save(folder: Path) -> None:
@@ -286,7 +278,6 @@ def _cases(tagger: Tagger) -> Iterator[Case]:
         rows = tagger.codec.rows(sentences, tagger.languages)
         (one,) = TaggedBatches(rows, batch_size=batch, shuffle=False)
         scores, labels = model(one)
-        expected = {"tags": scores} if labels is None else {"tags": scores, "labels": labels}
         given = {"words": one.words, "lengths": one.lengths}
         if model.spelling is not None:
             spelling = {"characters": one.characters, "character_lengths": one.character_lengths}
@@ -296,8 +287,7 @@ def _cases(tagger: Tagger) -> Iterator[Case]:
             given[f"places_{number}"] = one.read_places[number]
         expected = {"tags": scores} if labels is None else {"tags": scores, "labels": labels}
         if model.indicators is not None:
-            ids = tagger.indicate([sentences[row] for row in one.indices.tolist()])
-            given["indicators"] = ids
-            expected["tags"] = scores.lerp(model.indicators(ids), model.indicators.share)
+            given["indicators"] = tagger.indicate([sentences[row] for row in one.indices.tolist()])
+            expected["tags"] = scores.lerp(model.indicators(given["indicators"]), model.indicators.share)
         long = {name: value.long() for name, value in given.items()}
         yield Case.of("model", f"{batch} x {longest}", long, expected)
