@@ -32,8 +32,8 @@ from throughtime.text.vocabulary import Vocabulary
 LANGUAGE_MODELS = "language-models"
 """The part of a tagger's folder that holds copies of its language models."""
 FILES = ("words", "characters", "tags", "labels", "indicators")
-MAX_INDICATORS = 250_000
-"""Size of the vocabulary of indicators, at most."""
+MAX_WEIGHTS = 4_000_000
+"""Weights of the indicators, at most: one for each tag; the most frequent ones are kept."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class TagCodec:
             Vocabulary.from_counts(characters),
             Vocabulary.from_counts(tags, reserved=()),
             Vocabulary.from_counts(labels, reserved=()) if labels else None,
-            Vocabulary.from_counts(seen, max_size=MAX_INDICATORS) if seen else None,
+            Vocabulary.from_counts(seen, max_size=1 + MAX_WEIGHTS // len(tags)) if seen else None,
             lowercase,
             min_freq,
             max_characters,

@@ -230,18 +230,17 @@ class Tagger(SentenceTagger, Predictor):
                 "tags": f"{len(codec.tags):,}, {'as a chain (CRF)' if config.crf else 'each word alone'}"
                 + (", in possible sequences only" if config.valid_chunks else ""),
                 "words": f"{codec.vectors:,} with a vector (`{codec.hash}`)",
-                **self._describe_mixture(),
+                **({"answers": self._describe_mixture()} if codec.indicators is not None else {}),
             },
             ['tag FOLDER "a sentence in words"'],
             'tag("a sentence in words")[0].tags',
         )
 
-    def _describe_mixture(self) -> dict[str, str]:
+    def _describe_mixture(self) -> str:
         """What the answers come from."""
-        if self.codec.indicators is None:
-            return {}
-        kinds = f"{len(self.codec.indicators):,} indicators (words, shapes, beginnings, ends, neighbours)"
-        return {"answers": f"{1 - self.share:.0%} network, {self.share:.0%} a chain over {kinds}"}
+        count = len(self.codec.indicators or ())
+        kinds = f"{count:,} indicators (words, shapes, beginnings, ends, neighbours)"
+        return f"{1 - self.share:.0%} network, {self.share:.0%} a chain over {kinds}"
 
 
 def tagged_sentences(dataset: Dataset, split: str) -> list[TaggedSentence]:
