@@ -106,7 +106,7 @@ class FillConfig(shared.TextConfig):
         return (self.side or "source") if dataset.kind in ("pairs", "cards") else None
 
     def settings_for(self, passes: float) -> dict[str, Any]:
-        """One layer that predicts all tokens in a pass if there is time for a few epochs only, or a small one."""
+        """With time for a few epochs, one layer that predicts all tokens in a pass; a small one for less."""
         if passes >= FEW_PASSES:
             return {}
         chosen: dict[str, Any] = {"batch_size": 128, "lr": 5e-3}
