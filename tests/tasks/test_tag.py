@@ -327,3 +327,10 @@ def test_validation_chooses_the_share_of_the_indicators(trained, tagger, opened_
             assert tagger.tag(text) == answers
             other.copy_(kept)
         tagger.chain.share.copy_(before)
+
+
+def test_with_little_time_a_small_layer_is_read_more_often():
+    small = {"num_layers": 1, "hidden_size": 100}
+    assert TagConfig(data="x").settings_for(2.0) == small
+    assert TagConfig(data="x", hidden_size=300).settings_for(2.0) == {"num_layers": 1}
+    assert TagConfig(data="x").settings_for(20.0) == {}

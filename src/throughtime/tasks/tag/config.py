@@ -14,6 +14,8 @@ from throughtime.fit.config import Positive, Share
 from throughtime.metrics.classification import count_impossible, is_chunked
 from throughtime.tasks import text_config as shared
 
+FEW_PASSES = 5
+"""Epochs of the default network up to which one small layer is better, as it has more of them."""
 MAX_BROKEN = 0.01
 """Share of the chunks in the training data that may be tagged in an impossible way, by mistake."""
 
@@ -102,6 +104,11 @@ class TagConfig(shared.StackConfig):
     def data_options(self) -> dict[str, Any]:
         """The options with which `open_dataset` opens the data."""
         return {"words": self.words, "tags": self.tags, "kind": "tags"}
+
+    def settings_for(self, passes: float) -> dict[str, Any]:
+        """One small layer, if there is time for a few epochs only."""
+        chosen = {"num_layers": 1, "hidden_size": 100} if passes < FEW_PASSES else {}
+        return {key: value for key, value in chosen.items() if key not in self.model_fields_set}
 
     def complete(self, records: Sequence[TaggedSentence]) -> TagConfig:
         """A copy in which the settings left to the data have their values, as it is saved."""
