@@ -268,3 +268,5 @@ def test_the_structure_without_masks_has_one_layer(opened):
 def test_with_little_time_one_layer_predicts_many_tokens(given, chosen):
     assert FillConfig(data="x", **given).settings_for(3.0) == chosen
     assert FillConfig(data="x", **given).settings_for(30.0) == {}
+    small = {"embedding_size": 128, "hidden_size": 128}
+    assert FillConfig(data="x", **given).settings_for(0.5) == chosen | small

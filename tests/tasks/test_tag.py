@@ -183,7 +183,7 @@ def test_what_does_not_fit_the_data_is_refused(tmp_path, languages):
 @pytest.mark.parametrize("crf", [True, False])
 def test_no_chunk_goes_on_that_was_not_begun(new, crf):
     def tag(**settings):
-        model = new(crf=crf, **settings)
+        model = new(crf=crf, indicators=False, **settings)
         inside, beginning = (model.codec.tags[name] for name in ("I-drink", "B-drink"))
         with torch.no_grad():  # I- is likely everywhere, B- nowhere
             model.model.scores.bias[inside] += 4
@@ -310,3 +310,27 @@ def test_a_batch_with_language_models_is_each_row_alone(languages, new):
         rows = model.codec.rows([sentences[index]], model.languages)
         alone = model.model(next(iter(TaggedBatches(rows)))).tags
         torch.testing.assert_close(scores[: len(alone), column], alone[:, 0], rtol=1e-4, atol=1e-5)
+
+
+def test_validation_chooses_the_share_of_the_indicators(trained, tagger, opened_orders):
+    counts = tagger.count_mixtures(list(opened_orders.records("valid")))
+    best = max(counts.values(), key=lambda tagging: tagging.chunks.f1)
+    assert counts[tagger.share].chunks.f1 == best.chunks.f1
+    assert f"{tagger.share:.0%} a chain over" in (trained[0] / "README.md").read_text()
+    text = ["please bring green tea"]
+    for share, other in ((0.0, tagger.chain.table), (1.0, tagger.model.scores.weight)):
+        before, kept = tagger.chain.share.clone(), other.clone()
+        tagger.chain.share.fill_(share)
+        answers = tagger.tag(text)
+        with torch.no_grad():
+            other.normal_()  # of what has no share in the answers
+            assert tagger.tag(text) == answers
+            other.copy_(kept)
+        tagger.chain.share.copy_(before)
+
+
+def test_with_little_time_a_small_layer_is_read_more_often():
+    small = {"num_layers": 1, "hidden_size": 100}
+    assert TagConfig(data="x").settings_for(2.0) == small
+    assert TagConfig(data="x", hidden_size=300).settings_for(2.0) == {"num_layers": 1}
+    assert TagConfig(data="x").settings_for(20.0) == {}

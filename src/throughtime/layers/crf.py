@@ -44,9 +44,18 @@ class TagHead(nn.Module, ABC):
 
     def weights(self) -> ChainWeights | None:
         """The chain whose sequences are answers; None for independent tags."""
-        if self.forbidden is None:
-            return None
-        return ChainWeights(self.forbidden[:-1, :-1], self.forbidden[-1, :-1], self.forbidden[:-1, -1])
+        learned, scores = self.learned, self.forbidden
+        if scores is None:
+            return learned
+        forbidden = ChainWeights(scores[:-1, :-1], scores[-1, :-1], scores[:-1, -1])
+        if learned is None:
+            return forbidden
+        return ChainWeights(*(one + other for one, other in zip(learned, forbidden, strict=True)))
+
+    @property
+    def learned(self) -> ChainWeights | None:
+        """What was learned of successive tags; None for independent tags."""
+        return None
 
     @abstractmethod
     def surprisals(self, scores: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
@@ -108,17 +117,9 @@ class LinearChain(TagHead):
         self.last = nn.Parameter(torch.zeros(tags))
 
     @property
-    def _learned(self) -> ChainWeights:
+    def learned(self) -> ChainWeights:
+        """The scores of successive tags, and of those at either end."""
         return ChainWeights(self.transitions, self.first, self.last)
-
-    def weights(self) -> ChainWeights:
-        """What was learned, with the scores of forbidden pairs."""
-        forbidden = super().weights()
-        if forbidden is None:
-            return self._learned
-        return ChainWeights(
-            *(learned + scores for learned, scores in zip(self._learned, forbidden, strict=True))
-        )
 
     def surprisals(self, scores: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
         """ln Z less the score of the tags."""
@@ -130,15 +131,35 @@ class LinearChain(TagHead):
 
     def score(self, scores: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
         """The score of whole sequences of tags [T, B]: [B]."""
-        inside = _inside(scores, lengths)
-        emitted = _add_ends(scores, lengths, self._learned).gather(2, tags[..., None]).squeeze(2)
-        moved = self.transitions[tags[:-1], tags[1:]].masked_fill(~inside[1:], 0.0)
-        return emitted.masked_fill(~inside, 0.0).sum(0) + moved.sum(0)
+        return score_tags(scores, tags, lengths, self.learned)
 
     def log_partition(self, scores: Tensor, lengths: Tensor) -> Tensor:
         """ln Z: the log of the summed exponentials of all sequences' scores, [B]."""
-        scored = _add_ends(scores, lengths, self._learned)
+        scored = _add_ends(scores, lengths, self.learned)
         return _forward(scored, lengths, self.transitions)[-1].logsumexp(-1)
+
+
+@torch.no_grad()
+def mix_chains(head: TagHead, other: ChainWeights, share: float) -> LinearChain:
+    """A chain whose scores are weighted means: those of a head, and the `share` of another chain's.
+
+    >>> other = ChainWeights(torch.ones(2, 2), torch.ones(2), torch.zeros(2))
+    >>> mix_chains(Independent(), other, 0.25).first.tolist()
+    [0.25, 0.25]
+    """
+    mixed = LinearChain(len(other.first)).to(other.first.device)
+    mixed.forbidden = head.forbidden
+    for value, one, two in zip(mixed.learned, head.learned or mixed.learned, other, strict=True):
+        value.copy_(torch.lerp(one, two, share))
+    return mixed
+
+
+def score_tags(scores: Tensor, tags: Tensor, lengths: Tensor, chain: ChainWeights) -> Tensor:
+    """The score of whole sequences of tags [T, B] in a chain: [B]."""
+    inside = _inside(scores, lengths)
+    emitted = _add_ends(scores, lengths, chain).gather(2, tags[..., None]).squeeze(2)
+    moved = chain.transitions[tags[:-1], tags[1:]].masked_fill(~inside[1:], 0.0)
+    return emitted.masked_fill(~inside, 0.0).sum(0) + moved.sum(0)
 
 
 def _forward(scored: Tensor, lengths: Tensor, transitions: Tensor) -> list[Tensor]:

@@ -22,6 +22,8 @@ FEW_WORDS = 1_000
 """Training words below which rare ones are kept, as there are hardly any others."""
 FEW_PASSES = 8
 """Epochs of two layers up to which one layer that predicts all tokens in a pass is better."""
+FEWEST_PASSES = 1
+"""Epochs of two layers up to which a layer of half the size is better, as it has more updates."""
 
 
 class FillConfig(shared.TextConfig):
@@ -104,12 +106,14 @@ class FillConfig(shared.TextConfig):
         return (self.side or "source") if dataset.kind in ("pairs", "cards") else None
 
     def settings_for(self, passes: float) -> dict[str, Any]:
-        """One layer that predicts all tokens in a pass, if there is time for a few epochs only."""
+        """With time for a few epochs, one layer that predicts all tokens in a pass; a small one for less."""
         if passes >= FEW_PASSES:
             return {}
         chosen: dict[str, Any] = {"batch_size": 128, "lr": 5e-3}
         if not self.model_fields_set & {"structure", "num_layers"}:
             chosen |= {"structure": "beside", "num_layers": 1}
+        if passes < FEWEST_PASSES:
+            chosen |= {"embedding_size": 128, "hidden_size": 128}
         return {key: value for key, value in chosen.items() if key not in self.model_fields_set}
 
     def complete(self, dataset: Dataset) -> FillConfig:

@@ -21,8 +21,9 @@ class TagTask(Task):
     title = "a tagger"
     summary = "Train a tagger: a tag for each word, and a label for the sentence if the data have one."
     description = """
-    By default the model is a bidirectional LSTM over words and their letters, with a CRF on top. Tags that
-    mark chunks (B-PER, I-PER, O) are measured by F1, others by accuracy.
+    By default the model is a bidirectional LSTM over words and their letters, with a CRF on top, mixed with a
+    CRF over shapes, beginnings, ends and neighbours of words, which is fitted first. Tags that mark chunks
+    (B-PER, I-PER, O) are measured by F1, others by accuracy.
     """
     examples = (
         "train tag --data ud-english-ewt --out runs/ewt",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,17 +19,21 @@ from throughtime.data.records import TaggedSentence
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.manifest import write_manifest
+from throughtime.models.indicators import IndicatorChain, fit_chain
 from throughtime.models.language import FrozenReader
 from throughtime.models.weights import save_weights
 from throughtime.tasks.saved import SavedRun
 from throughtime.tasks.tag.runner import LanguageReader, WordReader, number_forms
+from throughtime.text.indicators import INDICATORS, indicate
 from throughtime.text.subword import SubwordTokenizer
 from throughtime.text.tokenizer import CharTokenizer
 from throughtime.text.vocabulary import Vocabulary
 
 LANGUAGE_MODELS = "language-models"
 """The part of a tagger's folder that holds copies of its language models."""
-FILES = ("words", "characters", "tags", "labels")
+FILES = ("words", "characters", "tags", "labels", "indicators")
+MAX_WEIGHTS = 4_000_000
+"""Weights of the indicators, at most: one for each tag; the most frequent ones are kept."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,8 @@ class TagCodec:
     """The vocabularies of a tagger.
 
     `words` holds every word of the training data; only those that occur at least `min_freq` times have a
-    vector of their own. `labels` is None if sentences have no labels.
+    vector of their own. `labels` is None if sentences have no labels, and `indicators` if the
+    model has none.
 
     >>> record = TaggedSentence(("The", "cat", "the"), ("DET", "NOUN", "DET"))
     >>> codec = TagCodec.build([record], lowercase=True, min_freq=2, max_characters=40)
@@ -48,24 +54,34 @@ class TagCodec:
     characters: Vocabulary
     tags: Vocabulary
     labels: Vocabulary | None
+    indicators: Vocabulary | None
     lowercase: bool
     min_freq: int
     max_characters: int
 
     @classmethod
     def build(
-        cls, records: Iterable[TaggedSentence], *, lowercase: bool, min_freq: int, max_characters: int
+        cls,
+        records: Iterable[TaggedSentence],
+        *,
+        lowercase: bool,
+        min_freq: int,
+        max_characters: int,
+        indicators: bool = False,
     ) -> TagCodec:
         """Build the vocabularies of these sentences."""
         words: Counter[str] = Counter()
         characters: Counter[str] = Counter()
         tags: Counter[str] = Counter()
         labels: Counter[str] = Counter()
+        seen: Counter[str] = Counter()
         for record in records:
             words.update(word.lower() if lowercase else word for word in record.words)
             characters.update("".join(record.words))
             tags.update(record.tags)
             labels.update([record.label] if record.label else [])
+            if indicators:
+                seen.update(chain.from_iterable(indicate(record.words)))
         if not words:
             raise InputError("data", "holds no sentence to learn from in its split train")
         return cls(
@@ -73,6 +89,7 @@ class TagCodec:
             Vocabulary.from_counts(characters),
             Vocabulary.from_counts(tags, reserved=()),
             Vocabulary.from_counts(labels, reserved=()) if labels else None,
+            Vocabulary.from_counts(seen, max_size=1 + MAX_WEIGHTS // len(tags)) if seen else None,
             lowercase,
             min_freq,
             max_characters,
@@ -129,11 +146,24 @@ class TagCodec:
         ]
         return replace(rows, tags=tags, labels=np.array(labels, dtype=np.int64))
 
+    def fit_chain(
+        self, records: Sequence[TaggedSentence], *, linked: bool, seconds: float | None
+    ) -> IndicatorChain | None:
+        """Fit a chain over indicators to these sentences, if indicators are read."""
+        if self.indicators is None:
+            return None
+        fitted = IndicatorChain(len(self.indicators), len(self.tags))
+        rows = (self.indicators[row] for record in records for row in indicate(record.words))
+        ids = np.fromiter(chain.from_iterable(rows), dtype=np.int32).reshape(-1, INDICATORS)
+        tags = RaggedIds.of(self.tags[record.tags] for record in records)
+        fit_chain(fitted, ids, tags.flat, tags.offsets, linked=linked, seconds=seconds)
+        return fitted
+
     @cached_property
     def hash(self) -> str:
         """A digest of everything that decides which ids a sentence gets."""
         parts = [f"{self.lowercase} {self.min_freq} {self.max_characters}"]
-        parts += [own.hash for own in (self.words, self.characters, self.tags, self.labels) if own]
+        parts += [own.hash for name in FILES if (own := getattr(self, name)) is not None]
         return sha256(" ".join(parts).encode()).hexdigest()[:12]
 
     def save(self, folder: Path) -> None:
@@ -146,9 +176,9 @@ class TagCodec:
     def load(cls, folder: Path, *, lowercase: bool, min_freq: int, max_characters: int) -> TagCodec:
         """Read what `save` wrote."""
         words, characters, tags = (Vocabulary.load(folder / f"{name}.txt") for name in FILES[:3])
-        path = folder / "labels.txt"
-        labels = Vocabulary.load(path) if path.is_file() else None
-        return cls(words, characters, tags, labels, lowercase, min_freq, max_characters)
+        paths = (folder / f"{name}.txt" for name in FILES[3:])
+        labels, indicators = (Vocabulary.load(path) if path.is_file() else None for path in paths)
+        return cls(words, characters, tags, labels, indicators, lowercase, min_freq, max_characters)
 
 
 def _find_known(vocabulary: Vocabulary, name: str, kind: str) -> int:
@@ -186,6 +216,8 @@ class TaggerAssets(NamedTuple):
 
     codec: TagCodec
     languages: tuple[TagLanguage, ...] = ()
+    chain: IndicatorChain | None = None
+    """The chain over indicators of a new model; a saved one has it among its weights."""
 
     def save(self, folder: ModelFolder) -> None:
         """Write everything into a model folder, with copies of the language models."""

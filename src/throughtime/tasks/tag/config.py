@@ -14,6 +14,8 @@ from throughtime.fit.config import Positive, Share
 from throughtime.metrics.classification import count_impossible, is_chunked
 from throughtime.tasks import text_config as shared
 
+FEW_PASSES = 5
+"""Epochs of the default network up to which one small layer is better, as it has more of them."""
 MAX_BROKEN = 0.01
 """Share of the chunks in the training data that may be tagged in an impossible way, by mistake."""
 
@@ -51,6 +53,11 @@ class TagConfig(shared.StackConfig):
     characters: bool = architecture(True, description="read the letters of each word too")
     max_characters: Annotated[int, Field(ge=2)] = architecture(
         40, description="maximum number of letters of a word; the middle of longer words is left out"
+    )
+    indicators: bool = architecture(
+        True,
+        description="mix in a chain that scores each word, its shape, its beginnings and ends, and its "
+        "neighbours; it is fitted before the network",
     )
     intents: bool | None = architecture(
         None, description="predict a label of the whole sentence too; null: if the data have one"
@@ -98,6 +105,11 @@ class TagConfig(shared.StackConfig):
         """The options with which `open_dataset` opens the data."""
         return {"words": self.words, "tags": self.tags, "kind": "tags"}
 
+    def settings_for(self, passes: float) -> dict[str, Any]:
+        """One small layer, if there is time for a few epochs only."""
+        chosen = {"num_layers": 1, "hidden_size": 100} if passes < FEW_PASSES else {}
+        return {key: value for key, value in chosen.items() if key not in self.model_fields_set}
+
     def complete(self, records: Sequence[TaggedSentence]) -> TagConfig:
         """A copy in which the settings left to the data have their values, as it is saved."""
         labelled = any(record.label for record in records)
@@ -112,4 +124,6 @@ class TagConfig(shared.StackConfig):
             raise InputError("valid_chunks", problem)
         valid = chunked and broken < MAX_BROKEN * marked if self.valid_chunks is None else self.valid_chunks
         intents = labelled if self.intents is None else self.intents
-        return self.model_copy(update={"intents": intents, "valid_chunks": valid})
+        indicators = self.indicators and self.network is None
+        update = {"intents": intents, "valid_chunks": valid, "indicators": indicators}
+        return self.model_copy(update=update)

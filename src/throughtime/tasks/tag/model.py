@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from throughtime.data.batching.batches import Batch
@@ -14,16 +15,19 @@ from throughtime.data.records import TaggedSentence
 from throughtime.errors import InputError
 from throughtime.fit.objective import Carried, Loss
 from throughtime.folder import ModelFolder
+from throughtime.layers.crf import TagHead, mix_chains
 from throughtime.layers.devices import matmul_precision
 from throughtime.metrics.classification import ChunkCounts, Tagging, impossible_pairs, is_chunked
+from throughtime.models.indicators import IndicatorChain
 from throughtime.results import Evaluation
+from throughtime.runtime.runner import batches
 from throughtime.tasks.base import Predictor, Progress
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.objective import Direction, TextObjective
 from throughtime.tasks.tag.codec import TagCodec, TaggerAssets, load_languages
 from throughtime.tasks.tag.config import TagConfig
 from throughtime.tasks.tag.network import SequenceTagger
-from throughtime.tasks.tag.runner import SentenceTagger, TagReading
+from throughtime.tasks.tag.runner import SentenceTagger, TagReading, indicator_ids
 from throughtime.tasks.texts import spread
 from throughtime.text.texts import format_count
 
@@ -33,6 +37,24 @@ if TYPE_CHECKING:
 
 WORDS_PER_BATCH = 4_096
 """Long sentences are read in smaller batches."""
+CHAIN_TIME = 0.2
+"""Share of the minutes of a training that fitting the chain over indicators may take."""
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Shares of that chain in the mixture, of which validation chooses one."""
+
+
+class ScoredWords(NamedTuple):
+    """A batch of sentences as the network and the indicators score it."""
+
+    numbers: list[int]
+    lengths: Tensor
+    scores: Tensor  # [T, B, S]
+    spotted: Tensor | None  # [T, B, S]
+    labels: Tensor | None
+
+    def mix(self, share: float) -> Tensor:
+        """The scores with a share of the indicators."""
+        return self.scores if self.spotted is None else self.scores.float().lerp(self.spotted, share)
 
 
 class Tagger(SentenceTagger, Predictor):
@@ -47,7 +69,8 @@ class Tagger(SentenceTagger, Predictor):
 
     def __init__(self, model: SequenceTagger, assets: TaggerAssets, config: TagConfig) -> None:
         super().__init__(model, assets, config)
-        self.codec, self.languages = assets
+        self.codec, self.languages = assets[:2]
+        self.chain: IndicatorChain | None = getattr(model, "indicators", None)
         self.characters, self.tags = self.codec.characters, list(self.codec.tags)
         self.labels = [] if self.codec.labels is None else list(self.codec.labels)
         self.chunked = is_chunked(self.codec.tags)  # whether the tags mark chunks, as B-PER and I-PER do
@@ -56,8 +79,11 @@ class Tagger(SentenceTagger, Predictor):
     def prepare(cls, config: TagConfig, dataset: Dataset) -> tuple[TagConfig, TaggerAssets]:
         """Build the vocabularies of the training sentences, and open the language models."""
         records = tagged_sentences(dataset, "train")
+        config = config.complete(records)
         codec = TagCodec.build(records, **config.arguments_for(TagCodec.build))
-        return config.complete(records), TaggerAssets(codec, load_languages(config.language_models))
+        seconds = config.minutes and CHAIN_TIME * 60 * config.minutes
+        chain = codec.fit_chain(records, linked=config.crf, seconds=seconds)
+        return config, TaggerAssets(codec, load_languages(config.language_models), chain)
 
     @classmethod
     def load_assets(cls, folder: ModelFolder, config: TagConfig) -> TaggerAssets:
@@ -78,29 +104,80 @@ class Tagger(SentenceTagger, Predictor):
         )
         if config.valid_chunks:
             network.head.forbid(torch.from_numpy(impossible_pairs(list(codec.tags))))
+        if codec.indicators is not None:
+            network.indicators = IndicatorChain(len(codec.indicators), len(codec.tags))
         return network
 
+    def initialise_weights(self) -> None:
+        """Set the chain over indicators, which was fitted to the training data."""
+        if self.chain is not None and self.assets.chain is not None:
+            self.chain.load_state_dict(self.assets.chain.state_dict())
+
+    def indicate(self, sentences: Sequence[Sequence[str]]) -> Tensor:
+        """The ids of the indicators of all words, [T, B, K]."""
+        assert self.codec.indicators is not None
+        return torch.from_numpy(indicator_ids(sentences, self.codec.indicators)).to(self.device)
+
     @torch.no_grad()
-    def _compute(self, sentences: Sequence[Sequence[str]]) -> list[TagReading]:
+    def _score(self, sentences: Sequence[Sequence[str]]) -> Iterator[ScoredWords]:
+        """The scores of the network, and those of the indicators, in batches."""
         rows = self.codec.rows(sentences, self.languages)
         most = max(WORDS_PER_BATCH, int(rows.words.lengths.max()))
-        readings: dict[int, TagReading] = {}
         self.model.eval()
         with matmul_precision("float32"):
             for batch in TaggedBatches(rows, batch_size=len(sentences), max_tokens=most, shuffle=False):
+                numbers = batch.indices.tolist()
                 batch = batch.to(self.device)
                 scores, labels = self.model(batch)
-                columns = [
-                    batch.indices,
-                    self.model.head.best(scores, batch.lengths).t(),
-                    self.model.head.marginals(scores, batch.lengths).transpose(0, 1),
-                    *([] if labels is None else [labels.float()]),
-                ]
-                arrays = (column.cpu().numpy() for column in columns)
-                for number, tags, marginals, *of_labels in zip(*arrays, strict=True):
-                    size = len(sentences[number])
-                    readings[number] = TagReading(tags[:size], marginals[:size], *(of_labels or [None]))
+                own = [sentences[number] for number in numbers]
+                spotted = None if self.chain is None else self.chain(self.indicate(own))
+                yield ScoredWords(numbers, batch.lengths, scores, spotted, labels)
+
+    def mix_heads(self, share: float | None = None) -> TagHead:
+        """The chain of answers, with a share of the indicators, by default the chosen one."""
+        if self.chain is None:
+            return self.model.head
+        return mix_chains(self.model.head, self.chain.chain, self.share if share is None else share)
+
+    @property
+    def share(self) -> float:
+        """The share of the indicators in answers."""
+        return 0.0 if self.chain is None else float(self.chain.share)
+
+    @torch.no_grad()
+    def _compute(self, sentences: Sequence[Sequence[str]]) -> list[TagReading]:
+        readings: dict[int, TagReading] = {}
+        for scored in self._score(sentences):
+            scores, head = scored.mix(self.share), self.mix_heads()
+            columns = [
+                head.best(scores, scored.lengths).t(),
+                head.marginals(scores, scored.lengths).transpose(0, 1),
+                *([] if scored.labels is None else [scored.labels.float()]),
+            ]
+            arrays = (column.cpu().numpy() for column in columns)
+            for number, tags, marginals, *of_labels in zip(scored.numbers, *arrays, strict=True):
+                size = len(sentences[number])
+                readings[number] = TagReading(tags[:size], marginals[:size], *(of_labels or [None]))
         return [readings[number] for number in range(len(sentences))]
+
+    @torch.no_grad()
+    def count_mixtures(self, records: Sequence[TaggedSentence]) -> dict[float, Tagging]:
+        """Count the right tags with each share of the indicators; the network reads each sentence once."""
+        counts = {share: Tagging() for share in (SHARES if self.chain is not None else SHARES[:1])}
+        for chosen in batches([record.words for record in records], self.sentences_per_batch):
+            own = [records[number] for number in chosen]
+            for scored in self._score([record.words for record in own]):
+                labels = None if scored.labels is None else scored.labels.argmax(-1).tolist()
+                for share, tagging in counts.items():
+                    best = self.mix_heads(share).best(scored.mix(share), scored.lengths)
+                    columns = best.t().tolist()
+                    for place, (number, tags) in enumerate(zip(scored.numbers, columns, strict=True)):
+                        record = own[number]
+                        tagging.add(record.tags, [self.tags[tag] for tag in tags[: len(record.tags)]])
+                        if record.label and labels is not None:
+                            tagging.labelled += 1
+                            tagging.labels_right += record.label == self.labels[labels[place]]
+        return counts
 
     def count_tags(self, records: Sequence[TaggedSentence], progress: Progress | None = None) -> Tagging:
         """Tag sentences whose tags are known, and count the right answers."""
@@ -153,10 +230,17 @@ class Tagger(SentenceTagger, Predictor):
                 "tags": f"{len(codec.tags):,}, {'as a chain (CRF)' if config.crf else 'each word alone'}"
                 + (", in possible sequences only" if config.valid_chunks else ""),
                 "words": f"{codec.vectors:,} with a vector (`{codec.hash}`)",
+                **({"answers": self._describe_mixture()} if codec.indicators is not None else {}),
             },
             ['tag FOLDER "a sentence in words"'],
             'tag("a sentence in words")[0].tags',
         )
+
+    def _describe_mixture(self) -> str:
+        """What the answers come from."""
+        count = len(self.codec.indicators or ())
+        kinds = f"{count:,} indicators (words, shapes, beginnings, ends, neighbours)"
+        return f"{1 - self.share:.0%} network, {self.share:.0%} a chain over {kinds}"
 
 
 def tagged_sentences(dataset: Dataset, split: str) -> list[TaggedSentence]:
@@ -205,20 +289,35 @@ class TagObjective(TextObjective):
         """The counts over this process's share of the validation sentences."""
         if not self.valid:
             return {}
-        counts = self.predictor.count_tags(self.valid[rank::world_size])
-        chunks = counts.chunks
-        return {
-            "words": counts.words,
-            "right": counts.right,
-            "chunks_given": chunks.given,
-            "chunks_found": chunks.found,
-            "chunks_right": chunks.right,
-            "labelled": counts.labelled,
-            "labels_right": counts.labels_right,
-        }
+        sums: dict[str, float] = {}
+        for share, counts in self.predictor.count_mixtures(self.valid[rank::world_size]).items():
+            of_share = {
+                "words": counts.words,
+                "right": counts.right,
+                **{f"chunks_{name}": getattr(counts.chunks, name) for name in ("given", "found", "right")},
+                "labelled": counts.labelled,
+                "labels_right": counts.labels_right,
+            }
+            sums |= {f"{name} {share}": value for name, value in of_share.items()}
+        return sums
 
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """F1 if tags mark chunks, and accuracy; the measure that decides comes first."""
+        """F1 if tags mark chunks, and accuracy; the measure that decides comes first.
+
+        These are those of the best share of the indicators, which is chosen here.
+        """
+        by_share: dict[float, dict[str, float]] = {}
+        for name, value in sums.items():
+            name, _, share = name.partition(" ")
+            by_share.setdefault(float(share), {})[name] = value
+        measured = {share: self._measure(values) for share, values in by_share.items()}
+        best = max(measured, key=lambda share: measured[share][self.measure])
+        if self.predictor.chain is not None:
+            self.predictor.chain.share.fill_(best)
+        return measured[best]
+
+    def _measure(self, sums: Mapping[str, float]) -> dict[str, float]:
+        """The measures of one share."""
         chunks = ChunkCounts(*(int(sums[f"chunks_{name}"]) for name in ("given", "found", "right")))
         measures = {"f1": chunks.f1} if self.predictor.chunked or self.measure == "f1" else {}
         measures["accuracy"] = sums["right"] / sums["words"]

@@ -16,8 +16,10 @@ from throughtime.layers.embedding import initialise_network_
 from throughtime.layers.layer import check_probability, sequence_dropout
 from throughtime.layers.pooling import MaxPooling, MeanPooling, Pooling
 from throughtime.layers.stack import Stack
+from throughtime.models.indicators import IndicatorChain
 from throughtime.models.language import FrozenReader
 from throughtime.tasks.tag.runner import UNKNOWN
+from throughtime.text.indicators import INDICATORS
 
 if TYPE_CHECKING:
     from throughtime.data.batching.sequences import TaggedBatch
@@ -73,6 +75,8 @@ class SequenceTagger(nn.Module):
     """
 
     head: TagHead
+    indicators: IndicatorChain | None
+    """A chain that is fitted before the network, and mixed with it in answers."""
 
     def __init__(
         self,
@@ -134,6 +138,7 @@ class SequenceTagger(nn.Module):
         self.variational = variational
         initialise_network_(self)
         self.head = LinearChain(num_tags) if crf else Independent()
+        self.indicators = None
 
     def forward(self, batch: TaggedBatch) -> TagScores:
         """The scores of a batch of sentences; the tags and labels of the batch are ignored."""
@@ -177,7 +182,7 @@ def build_export(tagger: Tagger) -> ModelExport:
     from throughtime.graphs.write import ModelExport
 
     model, codec = tagger.model, tagger.codec
-    weights = model.head.weights()
+    weights = tagger.mix_heads().weights()
     chain = weights and {name: to_array(one).tolist() for name, one in weights._asdict().items()}
 
     def save(folder: Path) -> None:
@@ -193,6 +198,7 @@ def build_export(tagger: Tagger) -> ModelExport:
             "max_characters": codec.max_characters,
             "spelled": model.spelling is not None,
             "labelled": model.labels is not None,
+            "indicators": model.indicators is not None,
             "chain": chain,
             "languages": [
                 {name: getattr(language.reading, name) for name in ("begin_id", "backward", "between")}
@@ -225,7 +231,15 @@ def build_tagger_graph(model: SequenceTagger, int8: bool) -> Graph:
         read = [_read(graph, model, number) for number in range(len(model.readers))]
         parts.append(graph.linear(graph.concat(read), model.language.weight, model.language.bias))
     states, _ = model.stack.graph(graph, graph.concat(parts), None, lengths)
-    scores = graph.linear(states, model.scores.weight, model.scores.bias)
+    if model.indicators is None:
+        scores = graph.linear(states, model.scores.weight, model.scores.bias)
+    else:
+        share = float(model.indicators.share)
+        indicators = graph.input("indicators", "int64", ["time", "batch", INDICATORS])
+        scored = graph.lookup(share * model.indicators.table, indicators)
+        scored = graph.op("ReduceSum", scored, graph.axes(2), keepdims=0)
+        own = graph.linear(states, (1 - share) * model.scores.weight, (1 - share) * model.scores.bias)
+        scores = graph.op("Add", own, scored)
     graph.output(scores, "tags", "float32", ["time", "batch", model.scores.out_features])
     if model.labels is not None:
         both = [cast(Pooling, pooling).graph(graph, states, states, lengths) for pooling in model.poolings]
@@ -272,5 +286,8 @@ def _cases(tagger: Tagger) -> Iterator[Case]:
             given[f"read_{number}"] = one.read[number]
             given[f"places_{number}"] = one.read_places[number]
         expected = {"tags": scores} if labels is None else {"tags": scores, "labels": labels}
+        if model.indicators is not None:
+            given["indicators"] = tagger.indicate([sentences[row] for row in one.indices.tolist()])
+            expected["tags"] = scores.lerp(model.indicators(given["indicators"]), model.indicators.share)
         long = {name: value.long() for name, value in given.items()}
         yield Case.of("model", f"{batch} x {longest}", long, expected)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, NamedTuple, NotRequired, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,14 @@ from throughtime.runtime.session import ExportedModel, ExportFolder
 from throughtime.tasks.tag import TagOptions
 from throughtime.text.codec import Codec
 from throughtime.text.framing import NOTHING
+from throughtime.text.indicators import INDICATORS, indicate
 from throughtime.text.input_warnings import InputWarnings, ReadsTexts
 from throughtime.text.subword import SUBWORDS
 from throughtime.text.texts import check_sentences, check_texts
 from throughtime.text.tokenizer import TOKENIZERS, tokenizer
 from throughtime.text.vocabulary import Vocabulary
+
+Array = NDArray[Any]
 
 UNKNOWN = 0
 """The id of all words that have no vector of their own."""
@@ -89,6 +92,14 @@ class LanguageReader:
         return ids, places[::-1] if self.backward else places
 
 
+def indicator_ids(sentences: Sequence[Sequence[str]], known: Vocabulary) -> Array:
+    """The ids of the indicators of all words [T, B, K], 0 for unknown ones and past the end of a sentence."""
+    ids = np.zeros((max(map(len, sentences), default=1), len(sentences), INDICATORS), dtype=np.int64)
+    for column, words in enumerate(sentences):
+        ids[: len(words), column] = [known[row] for row in indicate(words)]
+    return ids
+
+
 def number_forms(sentences: Sequence[Sequence[str]]) -> tuple[list[str], list[list[int]]]:
     """The distinct words of some sentences, and the sentences as numbers of these.
 
@@ -104,8 +115,6 @@ LIKELY = 3
 """The number of the most likely tags that an answer holds for each word."""
 WORD_TOKENIZERS = frozenset(TOKENIZERS) - frozenset(SUBWORDS)
 """The tokenizers that need no training."""
-
-Array = NDArray[Any]
 
 
 class TagReading(NamedTuple):
@@ -201,6 +210,7 @@ class TaggerSettings(TypedDict):
     max_characters: Size
     spelled: bool
     labelled: bool
+    indicators: NotRequired[bool]
     chain: ChainSettings | None
     languages: list[ReaderSettings]
 
@@ -221,6 +231,8 @@ class TaggerRunner(SentenceTagger, TextRunner):
         self.reader = WordReader(words, self.characters, **settings)
         self.tags, self.chain = list(tags), Chain(self.settings["chain"])
         self.labels = list(Vocabulary.load(folder.path / "labels.txt")) if self.settings["labelled"] else []
+        spotted = self.settings.get("indicators", False)
+        self.indicators = Vocabulary.load(folder.path / "indicators.txt") if spotted else None
         self.languages = [
             LanguageReader(Codec.load(folder.path / f"language-{number}"), **options)
             for number, options in enumerate(self.settings["languages"])
@@ -246,6 +258,8 @@ class TaggerRunner(SentenceTagger, TextRunner):
             spelled, _ = pad(numbered)
             characters, sizes = pad([self.reader.letter_ids(form) for form in forms])
             given |= {"characters": characters, "character_lengths": sizes, "spelled": spelled}
+        if self.indicators is not None:
+            given["indicators"] = indicator_ids(sentences, self.indicators)
         for number, language in enumerate(self.languages):
             ids_read, places = zip(*(language.read(words) for words in sentences), strict=True)
             given[f"read_{number}"], given[f"places_{number}"] = pad(ids_read)[0], pad(places)[0]

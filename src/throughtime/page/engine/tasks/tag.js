@@ -86,6 +86,7 @@ class Tagger {
       given.spelled = pad(numbered).ids;
       [given.characters, given.character_lengths] = [spelling.ids, spelling.lengths];
     }
+    if (this.words.indicators) given.indicators = this.words.indicators(sentences);
     this.words.languages.forEach((read, number) => {
       const found = sentences.map(read);
       given[`read_${number}`] = pad(found.map(([own]) => own)).ids;

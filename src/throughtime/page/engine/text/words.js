@@ -1,5 +1,6 @@
 // How a tagger reads words: their ids, their letters, and what its language models read.
 
+import { tensor } from "../tensor.js";
 import { openCharacters } from "./characters.js";
 import { openCodec } from "./codec.js";
 import { NOTHING } from "./framing.js";
@@ -31,6 +32,7 @@ export function openTagWords(files, settings) {
     split: (text, tokenize = "space") => openRule(tokenize, {}, characters).tokenize(text),
     /** A tagger reads unknown words by their letters, so only unknown letters count. */
     warnings: (texts, options) => warnings.of(texts, options),
+    indicators: settings.indicators ? openIndicators(read("indicators"), characters) : null,
     languages: settings.languages.map((reader, number) =>
       openReader(openCodec(files, `language-${number}/`), reader)),
   };
@@ -55,4 +57,38 @@ export function numberForms(sentences) {
   const number = (word) => forms.get(word) ?? forms.set(word, forms.size).get(word);
   const numbered = sentences.map((words) => words.map(number));
   return [[...forms.keys()], numbered];
+}
+
+const REPEATED = /(.)\1+/gsu;
+const LONGEST = 4, NEIGHBOURS = [-2, -1, 1, 2], NEAR = 2;
+
+/** What is said of a word itself; it begins with what is said of a neighbour. */
+function describe(form, { lower, isAlpha, isDecimal }) {
+  const shape = [...form].map((one) =>
+    one !== lower(one) ? "X" : isAlpha(one) ? "x" : isDecimal(one) ? "0" : one).join("");
+  const small = lower(form), letters = [...small];
+  const sizes = Array.from({ length: LONGEST }, (_, number) => number + 1);
+  const beginnings = sizes.map((size) => letters.slice(0, size).join(""));
+  const ends = sizes.map((size) => letters.slice(-size).join(""));
+  return [small, shape.replace(REPEATED, "$1"), shape, form, ...beginnings, ...ends];
+}
+
+/** The indicators of each word of a sentence; those of a kind begin with its number. */
+function indicate(words, characters) {
+  const described = words.map((word) => describe(word, characters));
+  return described.map((values, place) => {
+    const sides = NEIGHBOURS.map((at) => described[place + at]?.slice(0, NEAR) ?? Array(NEAR).fill(""));
+    return [...values, ...sides.flat()].map((value, number) => `${number}=${value}`);
+  });
+}
+
+/** The ids of the indicators of all words as a tensor [T, B, K], 0 for unknown ones and past the end. */
+function openIndicators(vocabulary, characters) {
+  return (sentences) => {
+    const rows = sentences.map((words) => indicate(words, characters).map((row) => row.map((one) => vocabulary.id(one))));
+    const longest = Math.max(1, ...rows.map((row) => row.length)), size = rows[0][0].length;
+    const ids = tensor("int64", [longest, rows.length, size]);
+    rows.forEach((row, column) => row.forEach((one, step) => ids.data.set(one, (step * rows.length + column) * size)));
+    return ids;
+  };
 }
