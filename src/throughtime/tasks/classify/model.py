@@ -23,6 +23,7 @@ from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.labels import Labels, labelled_texts
 from throughtime.tasks.texts import TextAssets, TextPredictor, build_codec
 from throughtime.text.codec import choose_reserved
+from throughtime.text.grams import Grams
 from throughtime.text.texts import align_columns, format_count
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 MAX_COLUMNS = 12
 """Number of labels up to which a report has a table of confusions, not a list of the most frequent ones."""
+CHARACTERS, EFFORT = 20_000_000, 0.25
+"""Maximum number of characters from which n-grams are learned, and the share of it for each minute."""
 
 
 class Classifier(TextClassifier, TextPredictor):
@@ -79,6 +82,31 @@ class Classifier(TextClassifier, TextPredictor):
         """Yield the texts of a split, without their labels."""
         return (record.text for record in dataset.labelled_texts(split))
 
+    def adapt_to(self, dataset: Dataset) -> None:
+        """Fit the weights of the n-grams to the training texts; if these are many, to a part of them."""
+        if self.model.partner is None:
+            return
+        texts, labels, characters = [], [], 0
+        for record in labelled_texts(dataset, "train"):
+            texts.append(record.text)
+            labels.append(self.labels.number(record.label))
+            characters += len(record.text)
+        effort = min(1.0, EFFORT * (self.config.minutes or math.inf))
+        apart = max(1, math.ceil(characters / (effort * CHARACTERS)))
+        self.model.partner.learn(texts[::apart], labels[::apart], self.config.seed, effort)
+
+    @property
+    def mixture(self) -> tuple[float, ...]:
+        """The weights of ln P of the network and of its partner; empty without a partner."""
+        partner = getattr(self.model, "partner", None)
+        return () if partner is None else tuple(partner.mixture.tolist())
+
+    @property
+    def grams(self) -> Grams:
+        """The n-grams that the partner knows."""
+        assert self.model.partner is not None
+        return self.model.partner.grams
+
     def initialise_weights(self) -> None:
         """Start from the frequencies of the labels in the training data."""
         self.model.expect(torch.tensor(self.labels.frequencies))
@@ -89,6 +117,12 @@ class Classifier(TextClassifier, TextPredictor):
         with matmul_precision("float32"):
             read = (torch.from_numpy(one).to(self.device) for one in (ids, lengths))
             return np.asarray(self.model.log_probs(*read).cpu().numpy())
+
+    @torch.inference_mode()
+    def _add_up(self, columns: Ids, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        assert self.model.partner is not None
+        read = (torch.from_numpy(one).to(self.device) for one in (columns, values))
+        return np.asarray(self.model.partner.log_probs(*read).cpu().numpy())
 
     def evaluate_split(
         self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any
