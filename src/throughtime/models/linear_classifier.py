@@ -21,10 +21,10 @@ ITERATIONS = 30
 LAST = 60
 """Maximum number of those on all rows."""
 FEW_ROWS = 2_000
-"""Number of rows below which the penalty is chosen by cross-validation; above, on one part of them."""
+"""Number of rows below which the penalty is chosen by cross-validation; else on one part of them."""
 FOLDS = 5
-OPERATIONS = 3e10
-"""Products of numbers that a fit may take: about half a minute of one core."""
+OPERATIONS = 1e10
+"""Products of numbers that a fit may take: some ten seconds of one core."""
 PENALTIES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01)
 
 
@@ -138,8 +138,8 @@ def _choose(
 ) -> LinearMap:
     """The penalty whose held-out loss is the lowest, with weights that were fitted to a part of the rows."""
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
-    folds = FOLDS if len(labels) <= FEW_ROWS else 1
-    affordable = operations / (_cost(rows, classes) * folds * len(penalties) * ITERATIONS)
+    affordable = operations / (_cost(rows, classes) * len(penalties) * ITERATIONS)
+    folds = FOLDS if len(labels) <= FEW_ROWS and affordable >= FOLDS else 1
     order = order[: max(min(len(order), FEW_ROWS), int(len(order) * min(1.0, affordable)))]
     parts, nats = order.chunk(FOLDS), torch.zeros(len(penalties), dtype=torch.float64)
     path: list[LinearMap] = []

@@ -15,6 +15,7 @@ from throughtime.models.encoders import RecurrentEncoder
 from throughtime.models.heads import SoftmaxHead
 from throughtime.models.linear_classifier import OPERATIONS, SparseRows, fit_chosen
 from throughtime.tasks.classify.config import ClassifyConfig
+from throughtime.tasks.classify.runner import PARTS
 from throughtime.text.grams import HASH, Grams
 
 if TYPE_CHECKING:
@@ -165,7 +166,8 @@ def build_export(classifier: Classifier) -> ModelExport:
             "model": build_classifier_graph(model, int8),
             **({} if partner is None else {"grams": partner.graph(int8)}),
         },
-        settings | {"mixture": list(classifier.mixture)},
+        settings
+        | ({} if partner is None else {"mixture": dict(zip(PARTS, classifier.mixture, strict=True))}),
         classifier.codec.save,
         lambda: _cases(model),
         'classify(["a text"])[0].label',

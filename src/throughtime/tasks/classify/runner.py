@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, TypedDict, Unpack
+from typing import Annotated, Any, NotRequired, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ from throughtime.text.texts import check_texts
 
 Array = NDArray[np.float64]
 TEXTS_PER_BATCH = 128
+PARTS = ("network", "grams")
+"""What is mixed, in the order of their weights."""
 
 
 class TextClassifier(ABC):
@@ -106,12 +108,19 @@ def mix(mixture: Sequence[float], network: Array, partner: Array) -> Array:
     return normalise(added - added.max(axis=1, keepdims=True, initial=-np.inf))
 
 
+class Mixture(TypedDict):
+    """The weights of ln P of the network and of its partner."""
+
+    network: Annotated[float, 0, 10]
+    grams: Annotated[float, 0, 10]
+
+
 class ClassifierSettings(TypedDict):
     """The settings of an exported classifier."""
 
     labels: list[str]
     max_length: Size
-    mixture: list[float]
+    mixture: NotRequired[Mixture]
 
 
 class ClassifierRunner(TextClassifier, TextRunner):
@@ -127,8 +136,8 @@ class ClassifierRunner(TextClassifier, TextRunner):
     @property
     def mixture(self) -> Sequence[float]:
         """The weights of ln P of the network and of its partner; empty without a partner."""
-        mixture: list[float] = self.settings["mixture"]
-        return mixture
+        mixture = self.settings.get("mixture", {})
+        return tuple(mixture[name] for name in PARTS if mixture)
 
     @cached_property
     def grams(self) -> Grams:

@@ -34,6 +34,8 @@ SAMPLES = 3
 UNKNOWN_LABEL = "<unknown>"
 MIXTURES = (
     (0.0, 1.0),
+    (0.0, 0.8),
+    (0.0, 1.25),
     (0.2, 0.8),
     (0.3, 1.2),
     (0.4, 0.6),
@@ -43,7 +45,9 @@ MIXTURES = (
     (0.8, 0.2),
     (1.0, 0.0),
 )
-"""The weights of ln P of the network and of its partner that are tried: five shares, and two sums."""
+"""The weights of ln P of the network and of its partner that are tried: shares, with several sums."""
+ALONE = 3
+"""Number of those that leave the network out; the first is what others are compared with."""
 OWN_MEASURES: dict[str, Direction] = {"accuracy": "more", "macro_f1": "more", "log_loss": "less"}
 
 
@@ -158,10 +162,12 @@ class ClassifyObjective(TextObjective):
         alone by more than a standard error.
         """
         numbers = range(len(self.mixtures))
-        best = min(numbers, key=lambda number: sums[f"nats of {number}"])
+        alone, best = (
+            min(some, key=lambda number: sums[f"nats of {number}"]) for some in (numbers[:ALONE], numbers)
+        )
         spread = math.sqrt(max(0.0, sums[f"square of {best}"] - sums[f"gain of {best}"] ** 2 / sums["texts"]))
-        if sums[f"gain of {best}"] <= spread:
-            best = 0
+        if sums[f"nats of {alone}"] - sums[f"nats of {best}"] <= spread:
+            best = alone
         if self.partner is not None:
             self.partner.mixture.copy_(torch.tensor(MIXTURES[best]))
         sums = {

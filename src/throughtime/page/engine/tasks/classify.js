@@ -12,8 +12,8 @@ const TEXTS_AT_ONCE = 32;
 export function openClassify(model) {
   const codec = openCodec(model.files);
   const { labels, max_length: longest, mixture } = model.settings;
-  const partner = mixture.length && mixture[1] ? openPartner(model.graphs.grams, codec.characters) : null;
-  const [own, other] = partner ? mixture : [1, 0];
+  const partner = mixture?.grams ? openPartner(model.graphs.grams, codec.characters) : null;
+  const [own, other] = partner ? [mixture.network, mixture.grams] : [1, 0];
 
   /** The ids of a text in equal parts of at most `longest`. */
   function split(text) {
