@@ -6,13 +6,13 @@ scikit-learn's `LogisticRegression(C=1 / penalty)`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.nn import functional
 
@@ -47,22 +47,15 @@ class SparseRows:
     width: int
 
     @classmethod
-    def of(
-        cls,
-        rows: Sequence[tuple[Sequence[int] | NDArray[np.int64], Sequence[float] | NDArray[np.float32]]],
-        width: int,
-    ) -> SparseRows:
+    def of(cls, rows: Iterable[tuple[ArrayLike, ArrayLike]], width: int) -> SparseRows:
         """Join rows, each the numbers of its columns and the values there."""
-        columns = [np.asarray(one, dtype=np.int32) for one, _ in rows]
-        values = [np.asarray(one, dtype=np.float32) for _, one in rows]
-        starts = np.cumsum([0, *map(len, columns)], dtype=np.int32)
-        none = np.zeros(0)
-        return cls(
-            torch.from_numpy(np.concatenate([none.astype(np.int32), *columns])),
-            torch.from_numpy(np.concatenate([none.astype(np.float32), *values])),
-            torch.from_numpy(starts),
-            width,
+        pairs: list[tuple[ArrayLike, ArrayLike]] = [([], []), *rows]
+        columns, values = (
+            np.concatenate([np.asarray(one) for one in side]) for side in zip(*pairs, strict=True)
         )
+        starts = np.cumsum([np.size(one) for one, _ in pairs], dtype=np.int32)
+        numbers = torch.from_numpy(columns.astype(np.int32))
+        return cls(numbers, torch.from_numpy(values.astype(np.float32)), torch.from_numpy(starts), width)
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -91,6 +84,9 @@ class SparseRows:
         return SparseRows(self.columns[places], self.values[places], starts, self.width)
 
 
+Rows = SparseRows | Tensor
+
+
 class LinearMap(NamedTuple):
     """The weights of a linear classifier, and the penalty with which they were fitted."""
 
@@ -98,13 +94,13 @@ class LinearMap(NamedTuple):
     bias: Tensor  # [classes]
     penalty: float
 
-    def log_probs(self, rows: SparseRows | Tensor) -> Tensor:
+    def log_probs(self, rows: Rows) -> Tensor:
         """ln P of every class, [N, classes]."""
         return torch.log_softmax(_times(rows, self.weight) + self.bias, 1)
 
 
 def fit_chosen(
-    rows: SparseRows | Tensor,
+    rows: Rows,
     labels: Tensor,
     classes: int,
     *,
@@ -129,12 +125,7 @@ def fit_chosen(
 
 
 def _choose(
-    rows: SparseRows | Tensor,
-    labels: Tensor,
-    classes: int,
-    penalties: Sequence[float],
-    seed: int,
-    operations: float,
+    rows: Rows, labels: Tensor, classes: int, penalties: Sequence[float], seed: int, operations: float
 ) -> LinearMap:
     """The penalty whose held-out loss is the lowest, with weights that were fitted to a part of the rows."""
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
@@ -154,7 +145,7 @@ def _choose(
 
 
 def _fit_path(
-    rows: SparseRows | Tensor,
+    rows: Rows,
     labels: Tensor,
     classes: int,
     penalties: Sequence[float],
@@ -178,8 +169,8 @@ def _fit_path(
 @torch.no_grad()
 def _minimise(
     weights: Tensor,
-    rows: SparseRows | Tensor,
-    transposed: SparseRows | Tensor,
+    rows: Rows,
+    transposed: Rows,
     labels: Tensor,
     penalty: float,
     iterations: int,
@@ -198,27 +189,21 @@ def _minimise(
         gradient[-1] = errors.sum(0) / count
         return functional.nll_loss(log_probs, labels) + penalty / (2 * count) * weight.square().sum()
 
-    search = torch.optim.LBFGS(
-        [weights],
-        max_iter=iterations,
-        history_size=8,
-        line_search_fn="strong_wolfe",
-        tolerance_grad=1e-7,
-        tolerance_change=1e-7,
-    )
-    search.step(measure)
+    torch.optim.LBFGS(
+        [weights], max_iter=iterations, tolerance_change=1e-7, history_size=8, line_search_fn="strong_wolfe"
+    ).step(measure)
     weights.grad = None
 
 
-def _times(rows: SparseRows | Tensor, matrix: Tensor) -> Tensor:
+def _times(rows: Rows, matrix: Tensor) -> Tensor:
     return rows.times(matrix) if isinstance(rows, SparseRows) else rows @ matrix
 
 
-def _take(rows: SparseRows | Tensor, some: Tensor) -> SparseRows | Tensor:
+def _take(rows: Rows, some: Tensor) -> Rows:
     return rows.take(some) if isinstance(rows, SparseRows) else rows[some]
 
 
-def _cost(rows: SparseRows | Tensor, classes: int) -> float:
+def _cost(rows: Rows, classes: int) -> float:
     """Products of numbers in one iteration."""
     size = len(rows.values) if isinstance(rows, SparseRows) else rows.numel()
     return max(1.0, 2.0 * size * classes)

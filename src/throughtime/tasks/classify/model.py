@@ -96,14 +96,18 @@ class Classifier(TextClassifier, TextPredictor):
         apart = max(1, math.ceil(characters / (effort * CHARACTERS)))
         self.model.partner.learn(texts[::apart], labels[::apart], self.config.seed, effort)
 
+    def count_rows(self, dataset: Dataset) -> int:
+        """Count the training texts."""
+        return sum(self.labels.counts.values())
+
     @property
-    def mixture(self) -> tuple[float, ...]:
+    def mixture(self) -> tuple[float, ...]:  # type: ignore[override]
         """The weights of ln P of the network and of its partner; empty without a partner."""
         partner = getattr(self.model, "partner", None)
         return () if partner is None else tuple(partner.mixture.tolist())
 
     @property
-    def grams(self) -> Grams:
+    def grams(self) -> Grams:  # type: ignore[override]
         """The n-grams that the partner knows."""
         assert self.model.partner is not None
         return self.model.partner.grams

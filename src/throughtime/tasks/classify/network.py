@@ -15,7 +15,6 @@ from throughtime.models.encoders import RecurrentEncoder
 from throughtime.models.heads import SoftmaxHead
 from throughtime.models.linear_classifier import OPERATIONS, SparseRows, fit_chosen
 from throughtime.tasks.classify.config import ClassifyConfig
-from throughtime.tasks.classify.runner import PARTS
 from throughtime.text.grams import HASH, Grams
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class GramClassifier(nn.Module):
         return torch.log_softmax(values @ self.weight[columns] + self.bias, 0)
 
     def graph(self, int8: bool) -> Graph:
-        """The same, and with the hashes and the rarity of the n-grams."""
+        """The same, with the hashes and the rarity of the n-grams and the weights of the mixture."""
         from throughtime.graphs.graph import Graph
 
         graph = Graph("grams", int8=int8)
@@ -79,6 +78,7 @@ class GramClassifier(nn.Module):
         graph.output(graph.op("LogSoftmax", scores, axis=-1), "log_probs", "float32", [1, labels])
         graph.output(graph.constant(self.keys.cpu().numpy(), "int64"), "keys", "int64", [len(self.keys)])
         graph.output(graph.weight(self.rarity), "rarity", "float32", [len(self.rarity)])
+        graph.output(graph.weight(self.mixture), "mixture", "float32", [2])
         return graph
 
 
@@ -160,14 +160,12 @@ def build_export(classifier: Classifier) -> ModelExport:
     from throughtime.graphs.write import ModelExport
 
     model, partner = classifier.model, getattr(classifier.model, "partner", None)
-    settings = {"labels": list(classifier.labels.names), "max_length": classifier.config.max_length}
     return ModelExport(
         lambda int8: {
             "model": build_classifier_graph(model, int8),
             **({} if partner is None else {"grams": partner.graph(int8)}),
         },
-        settings
-        | ({} if partner is None else {"mixture": dict(zip(PARTS, classifier.mixture, strict=True))}),
+        {"labels": list(classifier.labels.names), "max_length": classifier.config.max_length},
         classifier.codec.save,
         lambda: _cases(model),
         'classify(["a text"])[0].label',

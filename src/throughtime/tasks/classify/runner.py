@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
-from typing import Annotated, Any, NotRequired, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +22,6 @@ from throughtime.text.texts import check_texts
 
 Array = NDArray[np.float64]
 TEXTS_PER_BATCH = 128
-PARTS = ("network", "grams")
-"""What is mixed, in the order of their weights."""
 
 
 class TextClassifier(ABC):
@@ -33,16 +30,8 @@ class TextClassifier(ABC):
     codec: Codec
     label_names: Sequence[str]  # in the order of the network's outputs
     max_length: int  # the maximum number of tokens that are read at once
-
-    @property
-    @abstractmethod
-    def mixture(self) -> Sequence[float]:
-        """The weights of ln P of the network and of its partner; empty without a partner."""
-
-    @property
-    @abstractmethod
-    def grams(self) -> Grams:
-        """The n-grams that the partner knows."""
+    grams: Grams  # those that the partner of the network knows, if it has one
+    mixture: tuple[float, ...]  # the weights of ln P of the network and of its partner; empty without one
 
     @abstractmethod
     def _compute(self, ids: Ids, lengths: Ids) -> NDArray[np.float32]:
@@ -108,19 +97,11 @@ def mix(mixture: Sequence[float], network: Array, partner: Array) -> Array:
     return normalise(added - added.max(axis=1, keepdims=True, initial=-np.inf))
 
 
-class Mixture(TypedDict):
-    """The weights of ln P of the network and of its partner."""
-
-    network: Annotated[float, 0, 10]
-    grams: Annotated[float, 0, 10]
-
-
 class ClassifierSettings(TypedDict):
     """The settings of an exported classifier."""
 
     labels: list[str]
     max_length: Size
-    mixture: NotRequired[Mixture]
 
 
 class ClassifierRunner(TextClassifier, TextRunner):
@@ -131,18 +112,11 @@ class ClassifierRunner(TextClassifier, TextRunner):
     def __init__(self, folder: ExportFolder) -> None:
         super().__init__(folder)
         self.label_names, self.max_length = self.settings["labels"], self.settings["max_length"]
-        self.partner = folder.session("grams") if self.mixture else None
-
-    @property
-    def mixture(self) -> Sequence[float]:
-        """The weights of ln P of the network and of its partner; empty without a partner."""
-        mixture = self.settings.get("mixture", {})
-        return tuple(mixture[name] for name in PARTS if mixture)
-
-    @cached_property
-    def grams(self) -> Grams:
-        """The n-grams that the partner knows."""
-        return Grams(*self._run_partner(["keys", "rarity"], np.zeros(0, np.int64), np.zeros(0, np.float32)))
+        self.partner = folder.session("grams") if "grams" in folder.values["parts"] else None
+        self.grams, self.mixture = Grams(np.zeros(0, np.int64), np.zeros(0, np.float32)), ()
+        if self.partner is not None:
+            keys, rarity, mixture = self._run_partner(["keys", "rarity", "mixture"], *self.grams.read(""))
+            self.grams, self.mixture = Grams(keys, rarity), tuple(mixture.tolist())
 
     def _compute(self, ids: Ids, lengths: Ids) -> NDArray[np.float32]:
         (log_probs,) = self.session.run(["log_probs"], {"ids": ids, "lengths": lengths})

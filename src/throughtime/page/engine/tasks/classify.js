@@ -11,9 +11,9 @@ const TEXTS_AT_ONCE = 32;
 
 export function openClassify(model) {
   const codec = openCodec(model.files);
-  const { labels, max_length: longest, mixture } = model.settings;
-  const partner = mixture?.grams ? openPartner(model.graphs.grams, codec.characters) : null;
-  const [own, other] = partner ? [mixture.network, mixture.grams] : [1, 0];
+  const { labels, max_length: longest } = model.settings;
+  const partner = model.graphs.grams ? openPartner(model.graphs.grams, codec.characters) : null;
+  const [own, other] = partner?.mixture ?? [1, 0];
 
   /** The ids of a text in equal parts of at most `longest`. */
   function split(text) {
@@ -25,7 +25,7 @@ export function openClassify(model) {
 
   /** The weighted sum of ln P of both, without the parts of the network if they have no weight. */
   async function score(texts, context) {
-    const added = (text) => (partner ? partner(text).map((value) => other * value) : new Float64Array(labels.length));
+    const added = (text) => (other ? partner.score(text).map((value) => other * value) : new Float64Array(labels.length));
     const sums = texts.map(added);
     const parts = (own ? texts : []).flatMap((text, owner) =>
       split(text).map((ids, _, all) => ({ ids, owner, share: own / all.length })));
@@ -63,16 +63,17 @@ function buildAnswer(text, ranked) {
   return { text, label, probability, probabilities: Object.fromEntries(ranked) };
 }
 
-/** A function from a text to ln P of every label by its n-grams. */
+/** The weights of the mixture, and a function from a text to ln P of every label by its n-grams. */
 function openPartner(graph, characters) {
   const run = (columns, values, names) => graph.run({
     columns: tensor("int64", [columns.length], Int32Array.from(columns)),
     values: tensor("float32", [values.length], Float32Array.from(values)),
   }, names);
-  const { keys, rarity } = run([], [], ["keys", "rarity"]);
+  const { keys, rarity, mixture } = run([], [], ["keys", "rarity", "mixture"]);
   const grams = new Grams(keys.data, rarity.data, characters);
-  return (text) => {
+  const score = (text) => {
     const { columns, values } = grams.read(text);
     return Float64Array.from(run(columns, values, ["log_probs"]).log_probs.data);
   };
+  return { mixture: mixture.data, score };
 }
