@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 3
 """Epochs without improvement after which a run ends whose length was not given."""
-MANY_UNKNOWN = 0.2
-"""Share of unknown words in the validation data above which the tokens are not words."""
+MANY_UNKNOWN, MIN_WORDS = 0.2, 100
+"""Share of unknown words in the validation data, of as many or more, above which the tokens are not words."""
 SHORT = 4
 """Number of words below which a text is short, in the mean."""
 MAX_TEXTS, MAX_CHARACTERS = 20_000, 1_000
@@ -132,7 +132,7 @@ def suggest_tokens(dataset: Dataset) -> str:
                 vocabulary.update(found)
             else:
                 known.update(word in vocabulary for word in found)
-    if known[False] <= MANY_UNKNOWN * known.total():
+    if known[False] <= MANY_UNKNOWN * max(MIN_WORDS, known.total()):
         return "unicode"
     return "char" if words < SHORT * texts else "bpe"
 

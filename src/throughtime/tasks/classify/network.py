@@ -48,17 +48,14 @@ class GramClassifier(nn.Module):
     @torch.no_grad()
     def learn(self, texts: Sequence[str], labels: Sequence[int], seed: int, effort: float) -> None:
         """Collect the n-grams of texts and fit their weights; `effort` is a share of the usual products."""
-        known = Grams.of(texts, len(self.keys))
-        count = len(known.keys)
-        if not count:
-            return
-        rows = SparseRows.of([known.read(text) for text in texts], count)
-        fitted = fit_chosen(
-            rows, torch.tensor(labels), len(self.bias), seed=seed, operations=effort * OPERATIONS
-        )
-        self.keys[:count] = torch.from_numpy(known.keys)
-        self.rarity[:count] = torch.from_numpy(known.rarity)
-        self.weight[:count], self.bias[:] = fitted.weight, fitted.bias
+        known, numbers = Grams.of(texts, len(self.keys)), torch.tensor(labels)
+        self.bias[:] = (torch.bincount(numbers, minlength=len(self.bias)) + 0.1).log()
+        if count := len(known.keys):
+            rows = SparseRows.of([known.read(text) for text in texts], count)
+            fitted = fit_chosen(rows, numbers, len(self.bias), seed=seed, operations=effort * OPERATIONS)
+            self.keys[:count] = torch.from_numpy(known.keys)
+            self.rarity[:count] = torch.from_numpy(known.rarity)
+            self.weight[:count], self.bias[:] = fitted.weight, fitted.bias
 
     def log_probs(self, columns: Tensor, values: Tensor) -> Tensor:
         """ln P of every label for one text, whose n-grams have these numbers and weights: [labels]."""

@@ -93,7 +93,7 @@ class ClassifyObjective(TextObjective):
         ids = [self.predictor.codec.encode(record.text) for record in spread(self.valid, MAX_COUNTED)]
         tokens, missing = sum(map(len, ids)), sum(own.count(unknown) for own in ids if unknown is not None)
         if missing > 0.0005 * tokens:
-            beside = ", but not to the n-grams of words and letters" if self.partner is not None else ""
+            beside = "; the n-grams beside it read their letters" if self.partner is not None else ""
             yield f"{missing / tokens:.1%} of the validation tokens are unknown to the network{beside}."
         if (rows := len(self.train[0])) > len(train):
             parts = f"{len(train):,} texts, {rows:,} parts"
@@ -165,7 +165,7 @@ class ClassifyObjective(TextObjective):
         alone, best = (
             min(some, key=lambda number: sums[f"nats of {number}"]) for some in (numbers[:ALONE], numbers)
         )
-        spread = math.sqrt(max(0.0, sums[f"square of {best}"] - sums[f"gain of {best}"] ** 2 / sums["texts"]))
+        spread = math.sqrt(sums[f"square of {best}"])
         if sums[f"nats of {alone}"] - sums[f"nats of {best}"] <= spread:
             best = alone
         if self.partner is not None:
