@@ -17,8 +17,8 @@ from throughtime.text.grams import WORD
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
 
-PATIENCE = 3
-"""Epochs without improvement after which a run ends whose length was not given."""
+PATIENCE, MANY_TEXTS = 3, 2_000
+"""Epochs without improvement after which a run of default length ends, and the texts that this takes."""
 MANY_UNKNOWN, MIN_WORDS = 0.2, 100
 """Share of unknown words in the validation data, of as many or more, above which the tokens are not words."""
 SHORT = 4
@@ -114,7 +114,8 @@ class ClassifyConfig(shared.TextConfig):
         texts = (record.text for record in dataset.labelled_texts("train"))
         size = shared.choose_max_size(self.max_size, tokens, lambda most: shared.count_words(texts, most))
         grams = suggest_grams(dataset) if self.grams is None else self.grams
-        patience = PATIENCE if grams and self.minutes is None and not self.epochs else None
+        many = sum(1 for _ in itertools.islice(dataset.labelled_texts("train"), MANY_TEXTS)) == MANY_TEXTS
+        patience = PATIENCE if grams and many and self.minutes is None and not self.epochs else None
         chosen = {"early_stopping": self.early_stopping or patience, **column_settings(dataset)}
         return self.model_copy(update={"tokens": tokens, "max_size": size, "grams": grams, **chosen})
 
