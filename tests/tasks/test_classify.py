@@ -6,7 +6,9 @@ import json
 import random
 import shutil
 
+import numpy as np
 import pytest
+import torch
 from sklearn import metrics
 from tests.refusals import refuses
 from torch.nn import functional
@@ -17,6 +19,7 @@ from throughtime.data.datasets import open_dataset
 from throughtime.metrics.measures import MEASURES
 from throughtime.tasks.classify.config import ClassifyConfig
 from throughtime.tasks.classify.model import Classifier
+from throughtime.tasks.classify.training import MIXTURES
 from throughtime.tasks.labels import Labels
 
 TOPICS = {
@@ -179,6 +182,73 @@ def test_a_script_without_spaces_is_learned_by_default(tmp_path):
     model.fit(dataset, tmp_path / "run")
     report = tt.load(tmp_path / "run", device="cpu").evaluate(dataset, split="all")
     assert report.values["accuracy"] > 0.95
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory):
+    """Names that are seen once; how they end tells their language, now and then wrongly."""
+    dice = random.Random(6)
+    ends = {"x": ["ski", "wicz"], "y": ["son", "sen"], "z": ["ini", "elli"]}
+    rows = []
+    for label in dice.choices(list(ends), k=600):
+        shown = label if dice.random() < 0.9 else dice.choice(list(ends))
+        rows.append("".join(dice.choices("abdegiklmnorstu", k=4)) + dice.choice(ends[shown]) + f",{label}\n")
+    path = tmp_path_factory.mktemp("data") / "names.csv"
+    path.write_text("text,label\n" + "".join(rows))
+    return path
+
+
+def test_letters_decide_where_words_are_new(names, tmp_path):
+    out, dataset = tmp_path / "run", open_dataset(str(names))
+    model = Classifier.create(ClassifyConfig(data=str(names), epochs=1, **SMALL | {"lr": 1e-5}), dataset)
+    values = model.fit(dataset, out)
+    assert model.config.tokens == "char"
+    assert values["best"]["network_share"] == 0
+    assert values["best"]["accuracy"] > 0.8
+    assert "0% network, 100% n-grams" in (out / "README.md").read_text()
+    assert "alone" in model.summary(values)
+    loaded = tt.load(out, device="cpu")
+    texts = ["Urabelli", "Domson", ""]
+    assert loaded.mixture[0] == 0
+    powers = np.exp(loaded.partner_log_probs(texts)) ** loaded.mixture[1]
+    assert np.exp(loaded.log_probs(texts)) == pytest.approx(powers / powers.sum(1, keepdims=True), rel=1e-5)
+    plain = Classifier.create(ClassifyConfig(data=str(names), grams=0, **SMALL), dataset)
+    assert plain.mixture == ()
+    assert plain.model.partner is None
+
+
+def test_a_mixture_is_the_normalised_product_of_powers(trained):
+    classifier, texts = tt.load(trained[0], device="cpu"), ["play jazz", "snow and dinner", ""]
+    classifier.model.partner.mixture.copy_(torch.tensor([0.9, 0.6]))
+    parts = classifier.network_log_probs(texts), classifier.partner_log_probs(texts)
+    powers = np.exp(parts[0]) ** 0.9 * np.exp(parts[1]) ** 0.6
+    expected = powers / powers.sum(1, keepdims=True)
+    assert np.exp(classifier.log_probs(texts)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_mixture_is_taken_only_if_it_is_better_by_more_than_its_error(new, opened):
+    task = new().build_objective(opened)
+    sums = task.validate(0, 1)
+    place = MIXTURES.index((0.4, 0.6))
+    least = min(value for name, value in sums.items() if name.startswith("nats")) - 10
+    better = {f"nats of {place}": least, f"gain of {place}": 10.0, f"square of {place}": 2.0}
+    assert task.summarise({**sums, **better})["network_share"] == 0.4
+    assert task.partner.mixture.tolist() == pytest.approx([0.4, 0.6])
+    noisy = {**better, f"square of {place}": 1e6}
+    assert task.summarise({**sums, **noisy})["network_share"] == 0
+    assert task.partner.mixture[0] == 0
+
+
+def test_all_of_a_long_text_is_read(new, opened):
+    model = new(max_length=5, grams=0)
+    text = "the a " * 6 + "play jazz"
+    assert sorted(map(len, model.split(text))) == [4, 5, 5]
+    assert [token for ids in model.split(text) for token in ids] == model.codec.encode(text)
+    alone = [model.network_log_probs([model.codec.decode(ids)])[0] for ids in model.split(text)]
+    assert model.network_log_probs([text])[0] == pytest.approx(np.mean(alone, axis=0), rel=1e-5)
+    task = model.build_objective(opened)
+    assert any("in parts" in note for note in task.notes)
+    assert len(task.train[0]) > len(list(opened.labelled_texts("train")))
 
 
 def test_a_run_of_an_older_release_keeps_its_words(trained, opened, tmp_path):

@@ -23,7 +23,7 @@ class ClassifyTask(Task):
     description = """
     The data are CSV, TSV, JSON lines or Parquet with `text` and `label` (--text and --label name other
     columns), or tagged sentences that have a label. By default the model is a bidirectional LSTM over words
-    with max pooling.
+    with max pooling, mixed with a linear model of the n-grams of words and letters as validation suggests.
     """
     examples = (
         "train classify --data reviews.csv --out runs/reviews",

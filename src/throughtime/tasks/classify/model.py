@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,10 +20,11 @@ from throughtime.tasks.base import Progress
 from throughtime.tasks.classify.config import ClassifyConfig
 from throughtime.tasks.classify.network import SequenceClassifier, build_classifier
 from throughtime.tasks.classify.runner import TextClassifier
-from throughtime.tasks.description import Description, refuse_options
+from throughtime.tasks.description import Description, refuse_options, write_card
 from throughtime.tasks.labels import Labels, labelled_texts
 from throughtime.tasks.texts import TextAssets, TextPredictor, build_codec
 from throughtime.text.codec import choose_reserved
+from throughtime.text.grams import Grams
 from throughtime.text.texts import align_columns, format_count
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 MAX_COLUMNS = 12
 """Number of labels up to which a report has a table of confusions, not a list of the most frequent ones."""
+CHARACTERS, EFFORT = 20_000_000, 0.25
+"""Maximum number of characters from which n-grams are learned, and the share of it for each minute."""
 
 
 class Classifier(TextClassifier, TextPredictor):
@@ -79,6 +83,35 @@ class Classifier(TextClassifier, TextPredictor):
         """Yield the texts of a split, without their labels."""
         return (record.text for record in dataset.labelled_texts(split))
 
+    def adapt_to(self, dataset: Dataset) -> None:
+        """Fit the weights of the n-grams to the training texts; if these are many, to a part of them."""
+        if self.model.partner is None:
+            return
+        texts, labels, characters = [], [], 0
+        for record in labelled_texts(dataset, "train"):
+            texts.append(record.text)
+            labels.append(self.labels.number(record.label))
+            characters += len(record.text)
+        effort = min(1.0, EFFORT * (self.config.minutes or math.inf))
+        apart = max(1, math.ceil(characters / (effort * CHARACTERS)))
+        self.model.partner.learn(texts[::apart], labels[::apart], self.config.seed, effort)
+
+    def count_rows(self, dataset: Dataset) -> int:
+        """Count the training texts."""
+        return sum(self.labels.counts.values())
+
+    @property
+    def mixture(self) -> tuple[float, ...]:  # type: ignore[override]
+        """The weights of ln P of the network and of its partner; empty without a partner."""
+        partner = getattr(self.model, "partner", None)
+        return () if partner is None else tuple(partner.mixture.tolist())
+
+    @property
+    def grams(self) -> Grams:  # type: ignore[override]
+        """The n-grams that the partner knows."""
+        assert self.model.partner is not None
+        return self.model.partner.grams
+
     def initialise_weights(self) -> None:
         """Start from the frequencies of the labels in the training data."""
         self.model.expect(torch.tensor(self.labels.frequencies))
@@ -89,6 +122,12 @@ class Classifier(TextClassifier, TextPredictor):
         with matmul_precision("float32"):
             read = (torch.from_numpy(one).to(self.device) for one in (ids, lengths))
             return np.asarray(self.model.log_probs(*read).cpu().numpy())
+
+    @torch.inference_mode()
+    def _add_up(self, columns: Ids, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        assert self.model.partner is not None
+        read = (torch.from_numpy(one).to(self.device) for one in (columns, values))
+        return np.asarray(self.model.partner.log_probs(*read).cpu().numpy())
 
     def evaluate_split(
         self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any
@@ -124,15 +163,37 @@ class Classifier(TextClassifier, TextPredictor):
     def describe(self) -> Description:
         """The model in words."""
         config, labels = self.config, len(self.labels)
+        share = self.mixture[0] / sum(self.mixture) if self.mixture and self.folder is not None else None
         ways = " each way" if config.bidirectional else ""
         return Description(
             f"Classifier of {config.data}",
             f"{self._layers}{ways}, {config.pooling} pooling",
             f"{format_count(labels, 'label')}, {self._vocabulary}",
-            {"labels": f"{labels}, listed in labels.json", **self._tokens},
+            {"labels": f"{labels}, listed in labels.json", **self._tokens, **self._answers(share)},
             ['classify FOLDER "a text"'],
             'classify("a text")[0].label',
         )
+
+    def _answers(self, share: float | None) -> dict[str, str]:
+        if share is None:
+            return {}
+        mixed = f"{share:.0%} network, {1 - share:.0%} n-grams of letters and words"
+        return {"answers": f"{mixed}; validation chose this mixture"}
+
+    def card(self, values: Mapping[str, Any]) -> str:
+        """Return the text of README.md in the model folder; `values` are measurements of the training."""
+        answers = self._answers(values.get("best", {}).get("network_share"))
+        words = self._words()
+        words = replace(words, facts={**words.facts, **answers})
+        return write_card(words, self.config, values, self.examples)
+
+    def summary(self, values: Mapping[str, Any]) -> str:
+        """Summarise a finished training in words."""
+        alone = values["best"].get("network_share") == 0
+        said = (
+            "\nThe answers are those of letters and words alone: the network did not help." if alone else ""
+        )
+        return super().summary(values) + said
 
 
 def refuse_vectors(dataset: Dataset) -> None:
