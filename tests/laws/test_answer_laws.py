@@ -22,7 +22,7 @@ from throughtime.serve.models import Models
 from throughtime.serve.requests import Options
 from throughtime.tasks import TASKS
 
-EPOCHS = {"language": 1, "translate": 14, "tag": 2, "fill": 3, "classify": 4, "compose": 4, "forecast": 3}
+EPOCHS = {"language": 1, "translate": 14, "tag": 2, "fill": 3, "classify": 8, "compose": 4, "forecast": 3}
 """After how many epochs a tiny model of each task answers sensibly."""
 TRAINED = [name for name in TASKS if TASKS[name].uses_trainer]
 
