@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 from throughtime.config import build_config
 from throughtime.errors import InputError, ThroughtimeWarning
 from throughtime.files import path_exists
-from throughtime.fit.config import MIN_BATCHES
+from throughtime.fit.config import MIN_UPDATES
 from throughtime.folder import ModelFolder
 from throughtime.model import TaskModel
 from throughtime.registry import Registry
@@ -87,7 +87,8 @@ class Predictor(TaskModel, SavedModel):
     def count_rows(self, dataset: Dataset) -> int:
         """Count the rows of training batches, as far as it matters whether they are few."""
         bad = dataset.bad  # reading replaces this count of skipped records, which is shown later
-        records = itertools.islice(dataset.records("train"), MIN_BATCHES * self.config.batch_size)
+        enough = MIN_UPDATES * self.config.batch_size * self.config.accumulate
+        records = itertools.islice(dataset.records("train"), enough)
         count, dataset.bad = sum(1 for _ in records), bad
         return count
 

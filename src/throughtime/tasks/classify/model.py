@@ -96,10 +96,6 @@ class Classifier(TextClassifier, TextPredictor):
         apart = max(1, math.ceil(characters / (effort * CHARACTERS)))
         self.model.partner.learn(texts[::apart], labels[::apart], self.config.seed, effort)
 
-    def count_rows(self, dataset: Dataset) -> int:
-        """Count the training texts."""
-        return sum(self.labels.counts.values())
-
     @property
     def mixture(self) -> tuple[float, ...]:  # type: ignore[override]
         """The weights of ln P of the network and of its partner; empty without a partner."""

@@ -211,6 +211,10 @@ class RefittedForecaster(ForecastModel):
         """Return the Box-Cox power of the scale of a series."""
         return self.forecaster.power(series)
 
+    def lowest(self, series: Series) -> float:
+        """Return 0 for a series without a negative value in training."""
+        return self.forecaster.lowest(series)
+
 
 class TestedForecaster(Predictor, ForecastPipeline):
     """A trained forecaster that is tested from past origins, which also gives it conformal intervals."""

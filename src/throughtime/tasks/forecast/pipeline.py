@@ -82,6 +82,7 @@ class ForecastPipeline(ForecastModel):
                 "paths", "need a distribution to draw from, and head is point; train with head=gaussian"
             )
         if self.pads:
+            panel = self.clean(panel)  # the first season is repeated without its outliers
             panel = extend_back(panel, [self.lookback - len(series) for series in panel.series], self.pads)
             query = replace(query, panel=panel)
         probabilities = query.probabilities if distribution.probabilistic else ()
