@@ -9,8 +9,8 @@ from tests.tiny import tiny_data, training
 from throughtime.folder import ModelFolder
 
 BAD = {
-    "ngram": "one \x07 two\n",
-    "language": "one \x07 two\n",
+    "ngram": "\x07\x07 one\n",
+    "language": "\x07\x07 one\n",
     "translate": "one two\n",
     "classify": "one two\n",
     "forecast": "much\n",

@@ -70,6 +70,8 @@ def attempt(action: Callable[[], Any]) -> tuple[Any, InputError | None]:
         return None, error
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*dropped [0-9,]+ control character")
+
 KINDS = {**RECORDS, Observation: "series"}
 
 

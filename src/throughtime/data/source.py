@@ -172,7 +172,7 @@ def lines_or_errors(path: Path | str, *, drop: bool = False) -> Iterator[tuple[i
 
 def good_lines(path: Path | str, bad: BadRecords) -> Iterator[tuple[int, str]]:
     """Yield number and text of each line that can be read; the errors of others go to `bad`."""
-    for number, line in lines_or_errors(path):
+    for number, line in lines_or_errors(path, drop=True):
         if isinstance(line, InputError):
             bad.handle(line)
         else:
