@@ -66,6 +66,7 @@ def stats(
     Data:
         text: Column of the texts in a table.
     """
+    from throughtime.tasks.text_config import suits_pieces
     from throughtime.text.input_warnings import TokenizerCoverage
     from throughtime.text.statistics import Running, ngram_counts
 
@@ -79,6 +80,8 @@ def stats(
         values, table = series_stats(dataset, split, plot)
         report_skipped(dataset)
         return Outcome(values | _count_skipped(dataset), [table])
+    if tokens is None and dataset.kind == "text" and suits_pieces(dataset):
+        say("Words are counted; as many are rare, `train language` reads parts of words (--tokens bpe).")
     codecs = _build_codecs(tokens or dataset.tokens, normaliser, dataset, split, side, min_freq)
     codec = next(iter(codecs.values()))
     tokenizer = codec.tokenizer
