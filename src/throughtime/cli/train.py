@@ -95,7 +95,7 @@ DATA_OPTIONS: dict[str, dict[str, Any]] = {
     "texts": {},
     "text": {"text": COLUMN},
     "pairs": {"source": COLUMN, "target": COLUMN},
-    "labelled": {"text": COLUMN, "label": COLUMN},
+    "labelled": {"text": COLUMN, "label": COLUMN, "id": COLUMN, "time": COLUMN},
     "described": {"condition": COLUMN, "text": COLUMN},
     "tags": {"words": COLUMN, "tags": COLUMN},
     "series": {

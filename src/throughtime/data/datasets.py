@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+import numpy as np
+
 from throughtime.data import catalogue, embedded
 from throughtime.data.catalogue import CORPORA
 from throughtime.data.dataset import SIDES, Dataset, find_file_language, find_opus_sides, folder_splits
@@ -18,7 +20,9 @@ from throughtime.data.readers import READERS, Reader, build_reader, guess_reader
 from throughtime.data.readers.columns import ColumnRoles, kind_of, languages_of
 from throughtime.data.readers.panel import Roles, choose_series
 from throughtime.data.readers.series import SeriesTable
+from throughtime.data.readers.tables import SHOWN
 from throughtime.data.readers.tabular import TableReader
+from throughtime.data.readers.vectors import VectorTable
 from throughtime.data.source import (
     BadRecords,
     MemoryFile,
@@ -40,6 +44,7 @@ __all__ = ["Dataset", "open_dataset"]
 
 LAYOUTS = ("lines", "stream")
 OPTIONS = {"series": {"id": "identifier", "target": "values"}, "columns": {"words": "word", "tags": "tag"}}
+OPTIONS["vectors"] = {"id": "identifier", "tags": "label", "features": "values"}
 """The options of a reader, by role, where they have names of their own."""
 DataLike = str | os.PathLike[str] | Dataset | Iterable[Any]
 """Data as `open_dataset` takes them."""
@@ -93,6 +98,8 @@ def open_dataset(
     Dataset('<memory 0e1773cb>': 100 labelled; train, valid, test)
     """
     chosen, bad = _check_choices(kind, columns), BadRecords(skip_bad)
+    if kind in ("labelled", "tags") and "id" in chosen:
+        kind = "vectors"
     if isinstance(data, Dataset):
         return data
     if not isinstance(data, str | os.PathLike):
@@ -237,6 +244,8 @@ def _open_path(
     built = build_reader(chosen, {option: value for option, value in options.items() if option in taken})
     if chosen == "moses" and all(by_name) and strict:
         _direction(name, by_name, *sides)
+    if isinstance(built, VectorTable):
+        return Dataset(name, built, splits, columns=built.names(files[0]), bad=bad)
     words = chosen == "columns" and bool(names)
     if not (isinstance(built, TableReader) or words):
         sides = sides if built.kind == "pairs" else (None, None)
@@ -309,6 +318,8 @@ def describe_data(dataset: Dataset, roles: Roles | None = None) -> str:
     name = "data" if dataset.name.startswith(MEMORY) else dataset.name
     if dataset.kind == "series":
         return f"{name}: {_describe_series(dataset, roles or Roles())}"
+    if dataset.kind == "vectors":
+        return f"{name}: {_describe_vectors(dataset)}"
     count = dataset.count_records()
     columns = [f"column {column}" for column in dataset.columns.values()]
     if not columns and isinstance(dataset.reader, TableReader):
@@ -318,6 +329,23 @@ def describe_data(dataset: Dataset, roles: Roles | None = None) -> str:
     if languages and [*dataset.columns.values()] != [*dataset.languages]:
         read = f"{read} ({languages})" if read else languages
     return ", ".join([f"{name}: {format_count(count, UNITS[dataset.kind])}", *([read] if read else [])])
+
+
+def _describe_vectors(dataset: Dataset) -> str:
+    """Describe sequences of vectors: their number and size, what their labels are, and gaps."""
+    records = [record for split in dataset.stored for record in dataset.records(split)]
+    sizes = [len(record.values) for record in records] or [0]
+    features = records[0].features if records else ()
+    shown = ", ".join(features[:SHOWN]) + (", ..." if len(features) > SHOWN else "")
+    whole = all(len({*record.labels}) < 2 for record in records)
+    read = ["one label for each sequence" if whole else "a label for each step"] * bool(records[0].labels)
+    read += [f"{role} in column {name}" for role, name in dataset.columns.items() if role != "features"]
+    if gaps := sum(int(np.isnan(record.values).sum()) for record in records):
+        read.append(
+            f"{gaps:,} numbers are missing and interpolated ({gaps / (sum(sizes) * len(features)):.1%})"
+        )
+    steps = f"{min(sizes):,} to {max(sizes):,} steps of {format_count(len(features), 'number')} ({shown})"
+    return ", ".join([f"{format_count(len(records), 'sequence')} of {steps}", *read])
 
 
 def _describe_series(dataset: Dataset, roles: Roles) -> str:

@@ -19,7 +19,9 @@ class ClassifyConfig(shared.TextConfig):
     """A classifier of texts, its data and its training. Null means: chosen from the data."""
 
     EPOCHS: ClassVar[int] = 10
-    SUGGESTED: ClassVar[frozenset[str]] = frozenset({"text", "label", "tokens", "max_size"})
+    SUGGESTED: ClassVar[frozenset[str]] = frozenset(
+        {"text", "label", "id", "time", "features", "tokens", "max_size"}
+    )
     EFFECTS: ClassVar[tuple[Effect, ...]] = (
         *shared.TextConfig.EFFECTS,
         Effect(
@@ -36,6 +38,9 @@ class ClassifyConfig(shared.TextConfig):
     data: shared.Data
     text: shared.TextColumn = None
     label: shared.LabelColumn = None
+    id: shared.IdColumn = None
+    time: shared.TimeColumn = None
+    features: shared.FeatureColumns = None
     tokens: str | None = architecture(
         None,
         description="words: unicode (any script), basic-english (lower case), space, word; char; or parts of "
@@ -80,10 +85,12 @@ class ClassifyConfig(shared.TextConfig):
     @property
     def data_options(self) -> dict[str, Any]:
         """The options with which `open_dataset` opens the data."""
-        return {"text": self.text, "label": self.label, "kind": "labelled"}
+        return {"text": self.text, "label": self.label, **shared.vector_options(self, "labelled")}
 
     def complete(self, dataset: Dataset) -> ClassifyConfig:
         """A copy in which the settings left to the data have their values, as it is saved."""
+        if dataset.kind == "vectors":
+            return self.model_copy(update=column_settings(dataset))
         # Only catalogue data say that they are split into words; those with labels are all English.
         tokens = self.tokens or ("basic-english" if dataset.tokens == "space" else "unicode")
         texts = (record.text for record in dataset.labelled_texts("train"))

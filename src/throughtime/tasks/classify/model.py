@@ -15,6 +15,7 @@ from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
 from throughtime.results import Evaluation
 from throughtime.runtime.runner import Ids
+from throughtime.runtime.vectors import VectorCodec
 from throughtime.tasks.base import Progress
 from throughtime.tasks.classify.config import ClassifyConfig
 from throughtime.tasks.classify.network import SequenceClassifier, build_classifier
@@ -39,6 +40,7 @@ class Classifier(TextClassifier, TextPredictor):
     task = "classify"
     config_type = ClassifyConfig
     network_parts = ("log_probs", "head")
+    codec: Any
     model: SequenceClassifier
     assets: TextAssets
     config: ClassifyConfig
@@ -59,6 +61,11 @@ class Classifier(TextClassifier, TextPredictor):
                 f"has only the label {labels.names[0]!r}; a classifier needs two or more: give more records",
             )
         config = config.complete(dataset)
+        if dataset.kind == "vectors":
+            records = list(dataset.records("train"))
+            return config, TextAssets(
+                VectorCodec.of([one.values for one in records], records[0].features), labels
+            )
         texts = (record.text for record in dataset.labelled_texts("train"))
         return config, TextAssets(
             build_codec(texts, config, dataset.name, reserved=choose_reserved(None, "classify")), labels
@@ -72,12 +79,14 @@ class Classifier(TextClassifier, TextPredictor):
     @classmethod
     def build_network(cls, config: ClassifyConfig, assets: TextAssets) -> SequenceClassifier:
         """Build the network that a configuration describes."""
-        words = assets.codec.vocabulary
+        if isinstance(codec := assets.codec, VectorCodec):
+            return build_classifier(config, codec.size, len(assets.known_labels), vectors=True)
+        words = codec.vocabulary
         return build_classifier(config, len(words), len(assets.known_labels), unknown_id=words.unk_id)
 
     def read_examples(self, dataset: Dataset, split: str) -> Iterator[str]:
         """Yield the texts of a split, without their labels."""
-        return (record.text for record in dataset.labelled_texts(split))
+        return iter(()) if dataset.kind == "vectors" else (one.text for one in dataset.labelled_texts(split))
 
     def initialise_weights(self) -> None:
         """Start from the frequencies of the labels in the training data."""
@@ -125,13 +134,14 @@ class Classifier(TextClassifier, TextPredictor):
         """The model in words."""
         config, labels = self.config, len(self.labels)
         ways = " each way" if config.bidirectional else ""
+        given = ('"a text"', '"a text"') if self.vectors is None else ("--file sequences.csv", "array")
         return Description(
             f"Classifier of {config.data}",
             f"{self._layers}{ways}, {config.pooling} pooling",
             f"{format_count(labels, 'label')}, {self._vocabulary}",
             {"labels": f"{labels}, listed in labels.json", **self._tokens},
-            ['classify FOLDER "a text"'],
-            'classify("a text")[0].label',
+            [f"classify FOLDER {given[0]}"],
+            f"classify({given[1]})[0].label",
         )
 
 

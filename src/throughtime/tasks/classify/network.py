@@ -73,11 +73,19 @@ class SequenceClassifier(nn.Module):
 
 
 def build_classifier(
-    config: ClassifyConfig, vocabulary_size: int, labels: int, *, unknown_id: int | None = None
+    config: ClassifyConfig,
+    vocabulary_size: int,
+    labels: int,
+    *,
+    unknown_id: int | None = None,
+    vectors: bool = False,
 ) -> SequenceClassifier:
-    """Build the network that the settings describe, with Xavier initialisation."""
+    """Build the network that the settings describe, with Xavier initialisation.
+
+    With `vectors` it reads vectors of `vocabulary_size` numbers in place of tokens.
+    """
     stack = config.build_stack(config.embedding_size)
-    embedding = nn.Embedding(vocabulary_size, config.embedding_size)
+    embedding = (nn.Linear if vectors else nn.Embedding)(vocabulary_size, config.embedding_size)
     encoder = RecurrentEncoder(embedding, stack, dropout=config.embedding_dropout)
     pooling = POOLINGS[config.pooling](encoder.output_size)
     dropouts = {"word_dropout": config.word_dropout, "output_dropout": config.output_dropout}
@@ -108,7 +116,11 @@ def build_classifier_graph(model: SequenceClassifier, int8: bool) -> Graph:
     from throughtime.graphs.graph import Graph
 
     graph = Graph("classifier", int8=int8)
-    ids = graph.input("ids", "int64", ["time", "batch"])
+    embedding = model.encoder.embedding
+    if isinstance(embedding, nn.Linear):
+        ids = graph.input("ids", "float32", ["time", "batch", embedding.in_features])
+    else:
+        ids = graph.input("ids", "int64", ["time", "batch"])
     lengths = graph.input("lengths", "int64", ["batch"])
     encoded = model.encoder.graph(graph, ids, lengths)
     vector = model.pooling.graph(graph, encoded.outputs, encoded.final, lengths)
@@ -122,8 +134,12 @@ def _cases(model: SequenceClassifier) -> Iterator[Case]:
     from throughtime.graphs.write import Case, draw_ragged
 
     draws = torch.Generator().manual_seed(0)
-    words = model.encoder.embedding.num_embeddings
+    embedding = model.encoder.embedding
     for batch, longest in SHAPES:
+        words = 1 if isinstance(embedding, nn.Linear) else embedding.num_embeddings
         ids, lengths = draw_ragged(0, words, longest, batch, draws)
+        if isinstance(embedding, nn.Linear):
+            ids = torch.randn(longest, batch, embedding.in_features, generator=draws)
+            lengths = lengths.clamp(min=1)  # no sequence of vectors is empty
         expected = {"log_probs": model.log_probs(ids, lengths)}
         yield Case.of("model", f"{batch} x {longest}", {"ids": ids, "lengths": lengths}, expected)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from throughtime.data.batching.batches import Batch
-from throughtime.data.batching.buckets import RaggedIds
+from throughtime.data.batching.buckets import FrameTable, RaggedIds
 from throughtime.data.batching.sequences import LabelledBatch, LabelledBatches
 from throughtime.data.records import LabelledText
 from throughtime.errors import InputError
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from throughtime.tasks.classify.network import SequenceClassifier
 
 VALIDATION_BATCH = 256
+MAX_FRAMES = 16_384
+"""Vectors in a batch, unless one sequence has more."""
 SAMPLES = 3
 UNKNOWN_LABEL = "<unknown>"
 OWN_MEASURES: dict[str, Direction] = {"accuracy": "more", "macro_f1": "more", "log_loss": "less"}
@@ -45,6 +48,9 @@ class ClassifyObjective(TextObjective):
         super().__init__(classifier)
         self.choose_measure(self.config.choose_by, OWN_MEASURES)
         self.labels = classifier.labels
+        vectors = classifier.vectors
+        self.frames = None if vectors is None else FrameTable(vectors.size)
+        self.unit = "texts" if vectors is None else "sequences"
         train = list(labelled_texts(dataset, "train"))
         if strange := next((one.label for one in train if one.label not in self.labels), None):
             raise InputError(
@@ -52,24 +58,35 @@ class ClassifyObjective(TextObjective):
             )
         valid = list(labelled_texts(dataset, "valid")) if "valid" in dataset.splits else []
         self.train, self.valid = self._rows(train), self._rows(valid) if valid else None
-        self.shown = spread([one for one in valid if one.text.strip()], SAMPLES)
+        self.shown = spread([one for one in valid if vectors is not None or one.text.strip()], SAMPLES)
 
     def _rows(self, records: list[LabelledText]) -> tuple[RaggedIds, NDArray[np.int64]]:
         """Texts as ids, and the numbers of their labels; IGNORED for a label that training does not know."""
         labels = [
             self.labels.number(record.label) if record.label in self.labels else IGNORED for record in records
         ]
-        ids = RaggedIds.of(self.predictor.ids(one.text) for one in records)
+        rows = (self.predictor.ids(one.text) for one in records)
+        ids = self.frames.add(rows) if self.frames is not None else RaggedIds.of(rows)
         return ids, np.array(labels, dtype=np.int64)
+
+    def _read(self, batch: LabelledBatch) -> Tensor:
+        """The ids of the tokens of a batch, or its vectors."""
+        return batch.ids if self.frames is None else self.frames.read(batch.ids)
 
     def batches(self, rank: int, world_size: int) -> LabelledBatches:
         """Texts of similar lengths together."""
-        return LabelledBatches(*self.train, **self.batch_options(rank, world_size))
+        options = self.batch_options(rank, world_size)
+        options["max_tokens"] = options["max_tokens"] or self.max_tokens(self.train[0])
+        return LabelledBatches(*self.train, **options)
+
+    def max_tokens(self, rows: RaggedIds) -> int | None:
+        """The number of vectors in a batch: sequences may be long."""
+        return None if self.frames is None else max(MAX_FRAMES, int(rows.lengths.max()))
 
     def loss(self, batch: Batch, carried: Carried) -> tuple[Loss, Carried]:
         """-ln P of the labels; with label smoothing this is reported, and the smoothed loss minimised."""
         assert isinstance(batch, LabelledBatch)
-        pooled = self.model(batch.ids, batch.lengths)
+        pooled = self.model(self._read(batch), batch.lengths)
         return label_loss(self.model.head, pooled, batch.labels, self.config.label_smoothing), ()
 
     @torch.no_grad()
@@ -78,12 +95,17 @@ class ClassifyObjective(TextObjective):
         if self.valid is None:
             return {}
         batches = LabelledBatches(
-            *self.valid, batch_size=VALIDATION_BATCH, shuffle=False, rank=rank, world_size=world_size
+            *self.valid,
+            batch_size=VALIDATION_BATCH,
+            max_tokens=self.max_tokens(self.valid[0]),
+            shuffle=False,
+            rank=rank,
+            world_size=world_size,
         )
         device, nats = self.predictor.device, 0.0
         guesses, right = [torch.zeros(0, dtype=torch.long)], [torch.zeros(0, dtype=torch.long)]
         found = [
-            (self.model.log_probs(batch.ids.to(device), batch.lengths.to(device)), batch.labels)
+            (self.model.log_probs(self._read(batch.to(device)), batch.lengths.to(device)), batch.labels)
             for batch in batches
             if batch.rows
         ]
@@ -125,5 +147,5 @@ class ClassifyObjective(TextObjective):
         lines = []
         for one, own in zip(self.shown, answers, strict=True):
             beside = "" if own.label == one.label else f", not {one.label}"
-            lines.append(f"{one.text[:70]} → {own.label} {own.probability:.0%}{beside}")
+            lines.append(f"{own.text[:70]} → {own.label} {own.probability:.0%}{beside}")
         return "\n".join(lines) or None
