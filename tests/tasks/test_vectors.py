@@ -1,4 +1,4 @@
-"""Sequences of vectors: what is read, what is learned and what comes out, in every form of the data. # R121"""
+"""Sequences of vectors: what is read, what is learned and what comes out, in every form of the data: R121"""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import throughtime as tt
+import throughtime.runtime
 from throughtime.data.datasets import describe_data, open_dataset
 from throughtime.runtime.vectors import MAX_FRAMES, VectorCodec
 
@@ -134,3 +135,47 @@ def test_gaps_are_filled_and_long_sequences_read_in_bounded_memory():  # R121
     assert len(codec.encode(np.ones((100_000, 1)))) <= MAX_FRAMES
     long = VectorCodec.of([np.random.default_rng(0).random((1_000, 2))] * 3, ["x", "y"])
     assert long.encode(np.ones((1_000, 2))).shape == (250, 8)
+
+
+def draw_steps(count, seed=0):
+    """Sequences whose level is high in their second half, and a label for each step."""
+    dice, sequences = np.random.default_rng(seed), []
+    for _ in range(count):
+        half = dice.integers(4, 12)
+        high = np.repeat([0.0, 3.0], half)
+        values = np.stack([high, 0 * high], 1) + 0.3 * dice.standard_normal((2 * half, 2))
+        sequences.append((values, ["high" if level else "low" for level in high]))
+    return sequences
+
+
+@pytest.fixture(scope="module")
+def tagger():
+    options = {name: value for name, value in SMALL.items() if name != "embedding_size"}
+    return tt.train("tag", draw_steps(60), word_size=8, num_layers=1, **options)
+
+
+def test_each_step_has_a_label_also_in_long_sequences(tagger, tmp_path):  # R121
+    assert tagger.evaluate(draw_steps(20, seed=1), split="all").values["accuracy"] > 0.9
+    short, long = draw_steps(1, seed=2)[0][0], np.repeat([[0.0, 0.0], [3.0, 0.0]], 700, axis=0)
+    (answer, other) = tagger.tag([short, long])
+    assert answer.tags == tagger.tag(short)[0].tags
+    assert len(answer.tags) == len(short)
+    assert other.tags == ("low",) * 700 + ("high",) * 700
+    tagger.save(tmp_path / "copy")
+    assert tt.load(tmp_path / "copy").tag([short])[0] == answer
+    with pytest.raises(tt.InputError, match="train classify"):
+        tt.train("tag", [(np.ones((3, 1)), "a")] * 9, quiet=True)
+
+
+@pytest.mark.parametrize("task", ["classify", "tag"])
+def test_an_export_gives_the_same_answers(task, model, tagger, tmp_path):  # R121
+    pytest.importorskip("onnxruntime")
+    trained = {"classify": model, "tag": tagger}[task]
+    trained.export(tmp_path / "onnx")
+    exported = tt.runtime.load(tmp_path / "onnx")
+    given = [np.random.default_rng(3).random((size, 2)) for size in (1, 30, 600)]
+    for mine, theirs in zip(getattr(trained, task)(given), getattr(exported, task)(given), strict=True):
+        if task == "tag":
+            assert mine.tags == theirs.tags
+        else:
+            assert dict(theirs.ranked) == pytest.approx(dict(mine.ranked), abs=1e-5)

@@ -118,6 +118,8 @@ class TagCommand(PredictCommand):
 
       throughtime tag runs/snips --json "play some jazz"
 
+      throughtime tag runs/steps --file sequences.csv
+
       cat words.txt | throughtime tag runs/ewt > tagged.txt
     """
 
@@ -126,7 +128,10 @@ class TagCommand(PredictCommand):
     def show(self, answers: Answers, typed: bool, options: Mapping[str, Any]) -> None:
         """Print a line for each sentence."""
         console = stdout()
-        for _, _, sentence in answers:
+        for _, given, sentence in answers:
+            if hasattr(given, "name"):
+                print_text("\t".join([given.name, *sentence.tags]))
+                continue
             print_tags(console, sentence)
 
 

@@ -64,9 +64,10 @@ class RecurrentEncoder(Encoder):
 
     def graph(self, ops: Ops, source: str, lengths: str) -> GraphEncoded:
         """See `Encoder`."""
-        vectors = isinstance(self.embedding, nn.Linear)
-        weights = (self.embedding.weight, self.embedding.bias) if vectors else (self.embedding.weight,)
-        embedded = ops.linear(source, *weights) if vectors else ops.lookup(weights[0], source)
+        if isinstance(self.embedding, nn.Linear):
+            embedded = ops.linear(source, self.embedding.weight, self.embedding.bias)
+        else:
+            embedded = ops.lookup(self.embedding.weight, source)
         outputs, flat = self.stack.graph(ops, embedded, None, lengths)
         state = self._join_directions(flat, ops.concat)
         return GraphEncoded(outputs, state, state[-len(self._sizes()[-1])], lengths)

@@ -143,8 +143,13 @@ def count_axes(value: Any) -> int:
 
 def open_codec(folder: Path) -> Codec | VectorCodec:
     """Open the codec of a model, of texts or of vectors."""
+    return open_vectors(folder) or Codec.load(folder)
+
+
+def open_vectors(folder: Path) -> VectorCodec | None:
+    """Open the codec of vectors in a folder; None if there is none."""
     if not (folder / FILE).is_file():
-        return Codec.load(folder)
+        return None
     settings = read_json(folder / FILE, "restore the file")
     check_values(settings, VectorSettings, str(folder / FILE))
     return VectorCodec(settings)

@@ -20,6 +20,7 @@ from throughtime.folder import ModelFolder
 from throughtime.manifest import write_manifest
 from throughtime.models.language import FrozenReader
 from throughtime.models.weights import save_weights
+from throughtime.runtime.vectors import VectorCodec, open_vectors
 from throughtime.tasks.saved import SavedRun
 from throughtime.tasks.tag.runner import LanguageReader, WordReader, number_forms
 from throughtime.text.subword import SubwordTokenizer
@@ -129,6 +130,13 @@ class TagCodec:
         ]
         return replace(rows, tags=tags, labels=np.array(labels, dtype=np.int64))
 
+    def number_steps(self, words: RaggedIds, tags: Iterable[Sequence[str]] = ()) -> TaggedRows:
+        """Sequences of vectors, given by their numbers, as sentences of one word that all steps share."""
+        zeros = RaggedIds(np.zeros_like(words.flat), words.offsets)
+        numbers = RaggedIds.of([_find_known(self.tags, tag, "tag") for tag in own] for own in tags)
+        labels = np.full(len(words), NO_LABEL)
+        return TaggedRows(words, zeros, RaggedIds.of([[0]]), numbers if len(numbers) else zeros, labels)
+
     @cached_property
     def hash(self) -> str:
         """A digest of everything that decides which ids a sentence gets."""
@@ -186,10 +194,13 @@ class TaggerAssets(NamedTuple):
 
     codec: TagCodec
     languages: tuple[TagLanguage, ...] = ()
+    vectors: VectorCodec | None = None  # which are read in place of words
 
     def save(self, folder: ModelFolder) -> None:
         """Write everything into a model folder, with copies of the language models."""
         self.codec.save(folder.path)
+        if self.vectors is not None:
+            self.vectors.save(folder.path)
         for language, path in zip(self.languages, _copies(folder, len(self.languages)), strict=True):
             language.save(ModelFolder(path))
 
@@ -198,7 +209,7 @@ class TaggerAssets(NamedTuple):
         """Read what `save` wrote; the options are those of `TagCodec.load`."""
         # The manifest of the tagger, which has been checked, covers these copies.
         languages = load_languages(_copies(folder, num_languages), trust_changed=True)
-        return cls(TagCodec.load(folder.path, **options), languages)
+        return cls(TagCodec.load(folder.path, **options), languages, open_vectors(folder.path))
 
 
 def load_languages(runs: Sequence[str | Path], *, trust_changed: bool = False) -> tuple[TagLanguage, ...]:

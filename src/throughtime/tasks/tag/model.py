@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.functional import cross_entropy
 
 from throughtime.data.batching.batches import Batch
+from throughtime.data.batching.buckets import FrameTable
 from throughtime.data.batching.sequences import NO_LABEL, TaggedBatch, TaggedBatches
 from throughtime.data.records import TaggedSentence
 from throughtime.errors import InputError
@@ -17,13 +19,15 @@ from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
 from throughtime.metrics.classification import ChunkCounts, Tagging, impossible_pairs, is_chunked
 from throughtime.results import Evaluation
+from throughtime.runtime.vectors import VectorCodec
 from throughtime.tasks.base import Predictor, Progress
 from throughtime.tasks.description import Description, refuse_options
+from throughtime.tasks.labels import column_settings
 from throughtime.tasks.objective import Direction, TextObjective
 from throughtime.tasks.tag.codec import TagCodec, TaggerAssets, load_languages
 from throughtime.tasks.tag.config import TagConfig
 from throughtime.tasks.tag.network import SequenceTagger
-from throughtime.tasks.tag.runner import SentenceTagger, TagReading
+from throughtime.tasks.tag.runner import SentenceTagger, TagReading, cut_steps
 from throughtime.tasks.texts import spread
 from throughtime.text.texts import format_count
 
@@ -47,7 +51,7 @@ class Tagger(SentenceTagger, Predictor):
 
     def __init__(self, model: SequenceTagger, assets: TaggerAssets, config: TagConfig) -> None:
         super().__init__(model, assets, config)
-        self.codec, self.languages = assets
+        self.codec, self.languages, self.vectors = assets
         self.characters, self.tags = self.codec.characters, list(self.codec.tags)
         self.labels = [] if self.codec.labels is None else list(self.codec.labels)
         self.chunked = is_chunked(self.codec.tags)  # whether the tags mark chunks, as B-PER and I-PER do
@@ -55,9 +59,15 @@ class Tagger(SentenceTagger, Predictor):
     @classmethod
     def prepare(cls, config: TagConfig, dataset: Dataset) -> tuple[TagConfig, TaggerAssets]:
         """Build the vocabularies of the training sentences, and open the language models."""
-        records = tagged_sentences(dataset, "train")
+        records: list[Any] = tagged_sentences(dataset, "train")
+        vectors = None
+        if dataset.kind == "vectors" and records:
+            vectors = VectorCodec.of([one.values for one in records], records[0].features, whole=False)
+            records = [TaggedSentence(("step",), one.tags) for one in records]
+            config = config.model_copy(update={**column_settings(dataset, "tags"), "characters": False})
         codec = TagCodec.build(records, **config.arguments_for(TagCodec.build))
-        return config.complete(records), TaggerAssets(codec, load_languages(config.language_models))
+        languages = load_languages(config.language_models)
+        return config.complete(records), TaggerAssets(codec, languages, vectors)
 
     @classmethod
     def load_assets(cls, folder: ModelFolder, config: TagConfig) -> TaggerAssets:
@@ -74,6 +84,7 @@ class Tagger(SentenceTagger, Predictor):
             len(codec.tags),
             len(codec.labels) if config.intents and codec.labels is not None else 0,
             readers=[language.reader for language in assets.languages],
+            vector_size=0 if assets.vectors is None else assets.vectors.size,
             **config.arguments_for(SequenceTagger),
         )
         if config.valid_chunks:
@@ -81,14 +92,18 @@ class Tagger(SentenceTagger, Predictor):
         return network
 
     @torch.no_grad()
-    def _compute(self, sentences: Sequence[Sequence[str]]) -> list[TagReading]:
-        rows = self.codec.rows(sentences, self.languages)
+    def _compute(self, sentences: Sequence[Any]) -> list[TagReading]:
+        frames = None if self.vectors is None else FrameTable(self.vectors.size)
+        if frames is None:
+            rows = self.codec.rows(sentences, self.languages)
+        else:
+            rows = self.codec.number_steps(frames.add(sentences))
         most = max(WORDS_PER_BATCH, int(rows.words.lengths.max()))
         readings: dict[int, TagReading] = {}
         self.model.eval()
         with matmul_precision("float32"):
             for batch in TaggedBatches(rows, batch_size=len(sentences), max_tokens=most, shuffle=False):
-                batch = batch.to(self.device)
+                batch = read_vectors(batch.to(self.device), frames)
                 scores, labels = self.model(batch)
                 columns = [
                     batch.indices,
@@ -109,10 +124,10 @@ class Tagger(SentenceTagger, Predictor):
         for record, sentence in zip(records, answers, strict=True):
             counts.add(record.tags, sentence.tags)
             for word, given, tag in zip(record.words, record.tags, sentence.tags, strict=True):
-                if not self.codec.knows(word):
+                if self.vectors is None and not self.codec.knows(word):
                     counts.unknown += 1
                     counts.unknown_right += given == tag
-            if record.label and sentence.label:
+            if sentence.label and record.label:
                 counts.labelled += 1
                 counts.labels_right += record.label == sentence.label
         return counts
@@ -137,7 +152,7 @@ class Tagger(SentenceTagger, Predictor):
         counted = "f1:conlleval|" if self.chunked else ""
         return (
             f"tags:{'crf' if self.config.crf else 'independent'}|{valid}{counted}{languages}"
-            f"vocabulary:{self.codec.hash}|device:{self.device.type}|precision:float32"
+            f"vocabulary:{(self.vectors or self.codec).hash}|device:{self.device.type}|precision:float32"
         )
 
     def describe(self) -> Description:
@@ -145,30 +160,41 @@ class Tagger(SentenceTagger, Predictor):
         config, codec = self.config, self.codec
         tags = format_count(len(codec.tags), "tag")
         labels = f" and {format_count(len(codec.labels), 'label')}" if config.intents and codec.labels else ""
+        words = f"{codec.vectors:,} with a vector (`{codec.hash}`)"
+        if (vectors := self.vectors) is not None:
+            words = f"{vectors.title}: {', '.join(vectors.features[:20])}"
+        given = '"a sentence in words"'
         return Description(
             f"Tagger of {config.data}",
             f"{self._layers} each way",
-            f"{tags}{labels}, {format_count(codec.vectors, 'word')}",
+            f"{tags}{labels}, {vectors.title if vectors else format_count(codec.vectors, 'word')}",
             {
                 "tags": f"{len(codec.tags):,}, {'as a chain (CRF)' if config.crf else 'each word alone'}"
                 + (", in possible sequences only" if config.valid_chunks else ""),
-                "words": f"{codec.vectors:,} with a vector (`{codec.hash}`)",
+                "words" if vectors is None else "reads": words,
             },
-            ['tag FOLDER "a sentence in words"'],
-            'tag("a sentence in words")[0].tags',
+            [f"tag FOLDER {given if vectors is None else '--file sequences.csv'}"],
+            f"tag({given if vectors is None else 'array'})[0].tags",
         )
 
 
 def tagged_sentences(dataset: Dataset, split: str) -> list[TaggedSentence]:
     """The tagged sentences of a split."""
-    if dataset.kind != "tags":
+    if dataset.kind not in ("tags", "vectors"):
         raise InputError(
             dataset.name, f"holds {dataset.kind} data; tagging needs tagged sentences, as in a .conll file"
         )
     return list(dataset.records(split))
 
 
-SAMPLES = 2
+def read_vectors(batch: TaggedBatch, frames: FrameTable | None) -> TaggedBatch:
+    """A batch with vectors in place of their numbers."""
+    return batch if frames is None else replace(batch, words=frames.read(batch.words))
+
+
+SAMPLES, MAX_SHOWN = 2, 200
+STEPS_PER_BATCH = 8_192
+"""Vectors in a batch: their sequences are longer than sentences."""
 
 
 class TagObjective(TextObjective):
@@ -183,18 +209,29 @@ class TagObjective(TextObjective):
     def __init__(self, tagger: Tagger, dataset: Dataset) -> None:
         super().__init__(tagger)
         records, labelled = tagged_sentences(dataset, "train"), bool(self.config.intents)
-        self.train = tagger.codec.tagged_rows(records, tagger.languages, labelled=labelled)
+        self.frames = None
+        if tagger.vectors is None:
+            self.train = tagger.codec.tagged_rows(records, tagger.languages, labelled=labelled)
+        else:
+            self.unit, self.frames = "steps", FrameTable(tagger.vectors.size)
+            scaled = (cut_steps(tagger.vectors.scale(one.words)) for one in records)
+            rows = self.frames.add(piece for pieces in scaled for piece in pieces)
+            tags = (piece for one in records for piece in cut_steps(one.tags))
+            self.train = tagger.codec.number_steps(rows, tags)
         self.valid = tagged_sentences(dataset, "valid") if "valid" in dataset.splits else []
         self.measure = self.config.choose_by or ("f1" if tagger.chunked else "accuracy")
 
     def batches(self, rank: int, world_size: int) -> TaggedBatches:
         """Sentences of similar lengths together."""
-        return TaggedBatches(self.train, **self.batch_options(rank, world_size))
+        options = self.batch_options(rank, world_size)
+        if self.frames is not None:
+            options["max_tokens"] = STEPS_PER_BATCH
+        return TaggedBatches(self.train, **options)
 
     def loss(self, batch: Batch, carried: Carried) -> tuple[Loss, Carried]:
         """-ln P of the tags; that of the labels is minimised with it."""
         assert isinstance(batch, TaggedBatch)
-        tags, labels = self.model(batch)
+        tags, labels = self.model(read_vectors(batch, self.frames))
         nats = self.model.head.surprisals(tags, batch.tags, batch.lengths).sum()
         if labels is None:
             return Loss(nats), ()
@@ -233,4 +270,5 @@ class TagObjective(TextObjective):
     def sample(self) -> str | None:
         """A few validation sentences with their predicted tags."""
         answers = self.predictor.tag_words([record.words for record in spread(self.valid, SAMPLES)])
-        return "\n".join(answer.text.replace("\t", " → ") for answer in answers) or None
+        lines = (answer.text.replace("\t", " → ") for answer in answers)
+        return "\n".join(line if self.frames is None else line[:MAX_SHOWN] for line in lines) or None
