@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from throughtime.errors import InputError
 
-Values = NDArray[np.float64]
+if TYPE_CHECKING:
+    from numpy import float64
+    from numpy.typing import NDArray
+
+    Values = NDArray[float64]
 
 
 class VectorSequence(NamedTuple):
@@ -35,6 +36,8 @@ class VectorSequence(NamedTuple):
         >>> VectorSequence.of([[1, 2], [3, 4]], ["up"]).features
         ('x1', 'x2')
         """
+        import numpy as np
+
         try:
             array = np.array(values, dtype=np.float64)
         except (TypeError, ValueError):
@@ -93,6 +96,8 @@ def divide_arrays(arrays: Mapping[str, Any], where: str) -> list[VectorSequence]
     >>> [(one.values.ravel().tolist(), one.label) for one in divide_arrays(given, "data")]
     [([1.0, 2.0], 'up'), ([3.0], 'down')]
     """
+    import numpy as np
+
     if strange := set(arrays) - {"X", "y", "lengths"} or {"X"} - set(arrays):
         known = ", ".join(map(repr, arrays))
         raise InputError(
