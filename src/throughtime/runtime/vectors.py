@@ -36,6 +36,7 @@ class VectorSettings(TypedDict):
     mean: list[float]
     scale: list[float]
     stride: Size
+    steps: Size
 
 
 class VectorCodec:
@@ -44,7 +45,7 @@ class VectorCodec:
     Each feature is scaled by its mean and deviation in the training data; gaps (NaN) are interpolated. A
     frame holds `stride` steps, the last of which are repeated where the sequence ends.
 
-    >>> codec = VectorCodec({"features": ["x"], "mean": [1.0], "scale": [2.0], "stride": 2})
+    >>> codec = VectorCodec({"features": ["x"], "mean": [1.0], "scale": [2.0], "stride": 2, "steps": 3})
     >>> codec.encode([[1.0], [float("nan")], [5.0]]).tolist()
     [[0.0, 1.0], [2.0, 2.0]]
     """
@@ -52,7 +53,8 @@ class VectorCodec:
     notes: tuple[str, ...] = ()
 
     def __init__(self, settings: VectorSettings) -> None:
-        self.settings, self.features, self.stride = settings, settings["features"], settings["stride"]
+        self.settings, self.features = settings, settings["features"]
+        self.stride, self.steps = settings["stride"], settings["steps"]
         self.size = len(self.features) * self.stride
 
     @classmethod
@@ -62,12 +64,12 @@ class VectorCodec:
         count = np.maximum((~np.isnan(steps)).sum(0), 1)
         mean = np.nansum(steps, 0) / count
         scale = np.sqrt(np.nansum((steps - mean) ** 2, 0) / count)
-        usual = float(np.quantile([len(sequence) for sequence in sequences], 0.9))
-        stride = max(1, -int(-usual // MAX_STEPS)) if whole else 1
+        usual = int(np.quantile([len(sequence) for sequence in sequences], 0.9))
+        stride = -(-usual // MAX_STEPS) if whole else 1
         scale = np.where(scale > 1e-12 * np.abs(mean), scale, 1.0)
-        return cls(
-            {"features": [*features], "mean": mean.tolist(), "scale": scale.tolist(), "stride": stride}
-        )
+        scales = {"mean": mean.tolist(), "scale": scale.tolist()}
+        settings: Any = {**scales, "features": [*features], "stride": stride, "steps": usual}
+        return cls(settings)
 
     def encode(self, sequence: Any) -> Frames:
         """Return the frames of a sequence, [frames, features * stride]."""

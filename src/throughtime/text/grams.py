@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +23,52 @@ HASH = 2**31 - 1
 """The bits of a hash that are kept, as a page has signed numbers."""
 WORD = re.compile(r"[^\W_]+")
 
+MIN_TEXTS = 2
+"""Number of training texts that a known n-gram is in, at least."""
+
 Hashes = NDArray[np.int64]
+Columns = tuple[NDArray[np.int64], NDArray[np.float32]]
+"""The numbers of the known n-grams of a text, and the weight of each."""
+
+
+@dataclass(frozen=True)
+class Grams:
+    """The n-grams that a model knows: their hashes in order, and the weight of each, by how rare it is.
+
+    >>> known = Grams.of(["a cat", "a cow", "the cat"], most=100)
+    >>> columns, values = known.read("cat!")
+    >>> len(columns), round(float((values**2).sum()), 3)
+    (10, 2.0)
+    >>> len(known.read("")[0])
+    0
+    """
+
+    keys: Hashes
+    rarity: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, texts: Iterable[str], most: int) -> Self:
+        """Collect those of at least `MIN_TEXTS` texts; if they are more than `most`, the frequent ones."""
+        found = [np.unique(np.concatenate(hash_grams(text))) for text in texts]
+        keys, counts = np.unique(np.concatenate([np.zeros(0, np.int64), *found]), return_counts=True)
+        order = np.argsort(-counts, kind="stable")[:most]
+        chosen = np.sort(order[counts[order] >= MIN_TEXTS])
+        rarity = np.log((1 + len(found)) / (1 + counts[chosen])) + 1
+        return cls(keys[chosen], rarity.astype(np.float32))
+
+    def read(self, text: str) -> Columns:
+        """The known n-grams of a text; those of words and those of letters have each the length 1."""
+        columns, values = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
+        for hashes in hash_grams(text):
+            grams, counts = np.unique(hashes, return_counts=True)
+            places = np.searchsorted(self.keys, grams)
+            known = places < len(self.keys)
+            known[known] = self.keys[places[known]] == grams[known]
+            column = places[known]
+            value = (1 + np.log(counts[known])) * self.rarity[column]
+            columns.append(column)
+            values.append((value / max(1e-9, float(np.sqrt(np.square(value).sum())))).astype(np.float32))
+        return np.concatenate(columns), np.concatenate(values)
 
 
 def hash_grams(text: str) -> tuple[Hashes, Hashes]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
@@ -10,9 +12,21 @@ from throughtime.config import Effect, architecture, one_of
 from throughtime.fit.config import Share
 from throughtime.tasks import text_config as shared
 from throughtime.tasks.labels import column_settings
+from throughtime.text.grams import WORD
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
+
+PATIENCE = 3
+"""Epochs without improvement after which a run ends whose length was not given."""
+MANY_UNKNOWN = 0.2
+"""Share of unknown words in the validation data above which the tokens are not words."""
+SHORT = 4
+"""Number of words below which a text is short, in the mean."""
+MAX_TEXTS, MAX_CHARACTERS = 20_000, 1_000
+"""Number of texts, and of the first characters of each, in which words are counted for that."""
+MIN_GRAMS, MAX_GRAMS, MAX_WEIGHTS = 2**10, 2**17, 2**22
+"""Number of n-grams, and of their weights for all labels."""
 
 
 class ClassifyConfig(shared.TextConfig):
@@ -20,7 +34,7 @@ class ClassifyConfig(shared.TextConfig):
 
     EPOCHS: ClassVar[int] = 10
     SUGGESTED: ClassVar[frozenset[str]] = frozenset(
-        {"text", "label", "id", "time", "features", "tokens", "max_size"}
+        {"text", "label", "id", "time", "features", "tokens", "max_size", "grams", "early_stopping"}
     )
     EFFECTS: ClassVar[tuple[Effect, ...]] = (
         *shared.TextConfig.EFFECTS,
@@ -44,13 +58,24 @@ class ClassifyConfig(shared.TextConfig):
     tokens: str | None = architecture(
         None,
         description="words: unicode (any script), basic-english (lower case), space, word; char; or parts of "
-        "words: bpe, unigram, wordpiece; null: unicode, or basic-english for catalogue data that are split "
-        "into words already",
+        "words: bpe, unigram, wordpiece; null: unicode, or char or bpe if many words are unknown; "
+        "basic-english for catalogue data that are split into words already",
     )
     min_freq: shared.MinFreq = 1
     max_size: shared.MaxSize = None
     max_length: shared.Size = Field(
-        500, description="maximum number of tokens of a text; the rest is cut off, in training and prediction"
+        500,
+        description="maximum number of tokens that the network reads at once; a longer text is read in "
+        "parts, whose probabilities are averaged",
+    )
+    convolutions: int = architecture(
+        2_520, ge=0, description="of vectors: number of pooled convolutions beside the network; 0: none"
+    )
+    grams: int | None = architecture(
+        None,
+        ge=0,
+        description="maximum number of n-grams of words and letters, with weights beside the network; "
+        "0: the network alone; null: what the data suggest",
     )
 
     cell: shared.Cell = "lstm"
@@ -90,10 +115,41 @@ class ClassifyConfig(shared.TextConfig):
     def complete(self, dataset: Dataset) -> ClassifyConfig:
         """A copy in which the settings left to the data have their values, as it is saved."""
         if dataset.kind == "vectors":
-            return self.model_copy(update=column_settings(dataset))
+            return self.model_copy(update={"grams": 0, **column_settings(dataset)})
         # Only catalogue data say that they are split into words; those with labels are all English.
-        tokens = self.tokens or ("basic-english" if dataset.tokens == "space" else "unicode")
+        split = "basic-english" if dataset.tokens == "space" else None
+        tokens = self.tokens or split or suggest_tokens(dataset)
         texts = (record.text for record in dataset.labelled_texts("train"))
         size = shared.choose_max_size(self.max_size, tokens, lambda most: shared.count_words(texts, most))
-        columns = column_settings(dataset)
-        return self.model_copy(update={"tokens": tokens, "max_size": size, **columns})
+        grams = suggest_grams(dataset) if self.grams is None else self.grams
+        patience = PATIENCE if grams and self.minutes is None and not self.epochs else None
+        chosen = {"early_stopping": self.early_stopping or patience, **column_settings(dataset)}
+        return self.model_copy(update={"tokens": tokens, "max_size": size, "grams": grams, **chosen})
+
+
+def suggest_tokens(dataset: Dataset) -> str:
+    """Words, unless many words of the validation data are unknown: then letters of short texts, or pieces."""
+    splits = [split for split in ("train", "valid") if split in dataset.splits]
+    words, texts, known = 0, 0, Counter[bool]()
+    vocabulary: set[str] = set()
+    for split in splits:
+        for record in itertools.islice(dataset.labelled_texts(split), MAX_TEXTS):
+            found = WORD.findall(record.text[:MAX_CHARACTERS])
+            words, texts = words + len(found), texts + 1
+            if split == "train":
+                vocabulary.update(found)
+            else:
+                known.update(word in vocabulary for word in found)
+    if known[False] <= MANY_UNKNOWN * known.total():
+        return "unicode"
+    return "char" if words < SHORT * texts else "bpe"
+
+
+def suggest_grams(dataset: Dataset) -> int:
+    """About one n-gram for two characters, a power of 2, as far as the weights of all labels allow."""
+    labels, characters = set[str](), 0
+    for record in dataset.labelled_texts("train"):
+        labels.add(record.label)
+        characters += len(record.text)
+    most = min(max(characters // 2, MIN_GRAMS), MAX_GRAMS, MAX_WEIGHTS // max(1, len(labels)))
+    return 2 ** max(0, most.bit_length() - 1)

@@ -13,25 +13,32 @@ from numpy.typing import NDArray
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
+from throughtime.models.convolutions import ConvolutionClassifier
 from throughtime.results import Evaluation
 from throughtime.runtime.runner import Ids
 from throughtime.runtime.vectors import VectorCodec
 from throughtime.tasks.base import Progress
 from throughtime.tasks.classify.config import ClassifyConfig
-from throughtime.tasks.classify.network import SequenceClassifier, build_classifier
+from throughtime.tasks.classify.network import GramClassifier, SequenceClassifier, build_classifier
 from throughtime.tasks.classify.runner import TextClassifier
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.labels import Labels, labelled_texts
 from throughtime.tasks.texts import TextAssets, TextPredictor, build_codec
 from throughtime.text.codec import choose_reserved
+from throughtime.text.grams import Grams
 from throughtime.text.texts import align_columns, format_count
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
+    from throughtime.data.records import LabelledText
     from throughtime.metrics.classification import Confusion
 
 MAX_COLUMNS = 12
 """Number of labels up to which a report has a table of confusions, not a list of the most frequent ones."""
+CHARACTERS, EFFORT = 20_000_000, 0.25
+"""Maximum number of characters from which n-grams are learned, and the share of it for each minute."""
+SEQUENCES = 10_000
+"""Maximum number of sequences of vectors to which the weights of convolutions are fitted."""
 
 
 class Classifier(TextClassifier, TextPredictor):
@@ -80,13 +87,47 @@ class Classifier(TextClassifier, TextPredictor):
     def build_network(cls, config: ClassifyConfig, assets: TextAssets) -> SequenceClassifier:
         """Build the network that a configuration describes."""
         if isinstance(codec := assets.codec, VectorCodec):
-            return build_classifier(config, codec.size, len(assets.known_labels), vectors=True)
+            return build_classifier(config, codec.size, len(assets.known_labels), vectors=codec)
         words = codec.vocabulary
         return build_classifier(config, len(words), len(assets.known_labels), unknown_id=words.unk_id)
 
     def read_examples(self, dataset: Dataset, split: str) -> Iterator[str]:
         """Yield the texts of a split, without their labels."""
         return iter(()) if dataset.kind == "vectors" else (one.text for one in dataset.labelled_texts(split))
+
+    def adapt_to(self, dataset: Dataset) -> None:
+        """Fit the weights of the n-grams to the training texts; if these are many, to a part of them."""
+        partner = self.model.partner
+        if isinstance(partner, ConvolutionClassifier):
+            self._fit_convolutions(partner, list(labelled_texts(dataset, "train")))
+        if not isinstance(partner, GramClassifier):
+            return
+        texts, labels, characters = [], [], 0
+        for record in labelled_texts(dataset, "train"):
+            texts.append(record.text)
+            labels.append(self.labels.number(record.label))
+            characters += len(record.text)
+        effort = min(1.0, EFFORT * (self.config.minutes or math.inf))
+        apart = max(1, math.ceil(characters / (effort * CHARACTERS)))
+        partner.learn(texts[::apart], labels[::apart], self.config.seed, effort)
+
+    def _fit_convolutions(self, partner: ConvolutionClassifier, records: list[LabelledText]) -> None:
+        some = records[:: -(-len(records) // SEQUENCES)]
+        frames = [torch.from_numpy(self.codec.encode(record.text)) for record in some]
+        labels = [self.labels.number(record.label) for record in some]
+        partner.learn(frames, labels, self.config.seed, min(1.0, EFFORT * (self.config.minutes or math.inf)))
+
+    @property
+    def mixture(self) -> tuple[float, ...]:
+        """The weights of ln P of the network and of its partner; empty without a partner."""
+        partner = getattr(self.model, "partner", None)
+        return () if partner is None else tuple(partner.mixture.tolist())
+
+    @property
+    def grams(self) -> Grams:
+        """The n-grams that the partner knows."""
+        assert isinstance(self.model.partner, GramClassifier)
+        return self.model.partner.grams
 
     def initialise_weights(self) -> None:
         """Start from the frequencies of the labels in the training data."""
@@ -98,6 +139,12 @@ class Classifier(TextClassifier, TextPredictor):
         with matmul_precision("float32"):
             read = (torch.from_numpy(one).to(self.device) for one in (ids, lengths))
             return np.asarray(self.model.log_probs(*read).cpu().numpy())
+
+    @torch.inference_mode()
+    def _add_up(self, *given: NDArray[Any]) -> NDArray[np.float32]:
+        assert self.model.partner is not None
+        read = (torch.from_numpy(one).to(self.device) for one in given)
+        return np.asarray(self.model.partner.log_probs(*read).cpu().numpy())
 
     def evaluate_split(
         self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any

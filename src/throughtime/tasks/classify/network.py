@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,9 +11,13 @@ from torch import Tensor, nn
 from throughtime.layers.embedding import initialise_network_
 from throughtime.layers.layer import check_probability
 from throughtime.layers.pooling import POOLINGS, Pooling
+from throughtime.models.convolutions import ConvolutionClassifier
 from throughtime.models.encoders import RecurrentEncoder
 from throughtime.models.heads import SoftmaxHead
+from throughtime.models.linear_classifier import OPERATIONS, SparseRows, fit_chosen
+from throughtime.runtime.vectors import VectorCodec
 from throughtime.tasks.classify.config import ClassifyConfig
+from throughtime.text.grams import HASH, Grams
 
 if TYPE_CHECKING:
     from throughtime.graphs.graph import Graph
@@ -21,8 +25,73 @@ if TYPE_CHECKING:
     from throughtime.tasks.classify.model import Classifier
 
 
+class GramClassifier(nn.Module):
+    """A linear softmax over the n-grams of words and letters of a text, beside the network."""
+
+    part = "grams"
+    keys: Tensor
+    rarity: Tensor
+    weight: Tensor
+    bias: Tensor
+    mixture: Tensor
+
+    def __init__(self, grams: int, labels: int) -> None:
+        super().__init__()
+        self.register_buffer("keys", torch.full((grams,), HASH))
+        self.register_buffer("rarity", torch.zeros(grams))
+        self.register_buffer("weight", torch.zeros(grams, labels))
+        self.register_buffer("bias", torch.zeros(labels))
+        self.register_buffer("mixture", torch.tensor([1.0, 0.0]))
+
+    @property
+    def grams(self) -> Grams:
+        """The n-grams that it knows."""
+        return Grams(self.keys.cpu().numpy(), self.rarity.cpu().numpy())
+
+    @torch.no_grad()
+    def learn(self, texts: Sequence[str], labels: Sequence[int], seed: int, effort: float) -> None:
+        """Collect the n-grams of texts and fit their weights; `effort` is a share of the usual products."""
+        known = Grams.of(texts, len(self.keys))
+        count = len(known.keys)
+        if not count:
+            return
+        rows = SparseRows.of([known.read(text) for text in texts], count)
+        fitted = fit_chosen(
+            rows, torch.tensor(labels), len(self.bias), seed=seed, operations=effort * OPERATIONS
+        )
+        self.keys[:count] = torch.from_numpy(known.keys)
+        self.rarity[:count] = torch.from_numpy(known.rarity)
+        self.weight[:count], self.bias[:] = fitted.weight, fitted.bias
+
+    def log_probs(self, columns: Tensor, values: Tensor) -> Tensor:
+        """ln P of every label for one text, whose n-grams have these numbers and weights: [1, labels]."""
+        return torch.log_softmax(values @ self.weight[columns] + self.bias, 0)[None]
+
+    def graph(self, int8: bool) -> Graph:
+        """The same, and with the hashes and the rarity of the n-grams."""
+        from throughtime.graphs.graph import Graph
+
+        graph = Graph("grams", int8=int8)
+        columns = graph.input("columns", "int64", ["grams"])
+        values = graph.input("values", "float32", ["grams"])
+        rows = graph.lookup(self.weight, columns)
+        added = graph.op("MatMul", graph.op("Unsqueeze", values, graph.axes(0)), rows)
+        scores = graph.op("Add", added, graph.weight(self.bias))
+        labels = len(self.bias)
+        graph.output(graph.op("LogSoftmax", scores, axis=-1), "log_probs", "float32", [1, labels])
+        graph.output(graph.constant(self.keys.cpu().numpy(), "int64"), "keys", "int64", [len(self.keys)])
+        graph.output(graph.weight(self.rarity), "rarity", "float32", [len(self.rarity)])
+        return graph
+
+
+Partner = GramClassifier | ConvolutionClassifier
+"""What may stand beside the network."""
+
+
 class SequenceClassifier(nn.Module):
     r"""P(label given a sequence): softmax(W q(h_1..h_T) + b), with q one of `POOLINGS`.
+
+    `partner` is None, or a classifier beside it, with whose answers its own are mixed.
 
     Training replaces the share `word_dropout` of the tokens by `unknown_id`, so that the model learns what to
     do with unknown words; None if the vocabulary has no unknown token.
@@ -42,8 +111,10 @@ class SequenceClassifier(nn.Module):
         unknown_id: int | None = None,
         word_dropout: float = 0.0,
         output_dropout: float = 0.0,
+        partner: Partner | None = None,
     ) -> None:
         super().__init__()
+        self.partner = partner
         self.encoder, self.pooling = encoder, pooling
         self.head = SoftmaxHead(encoder.output_size, labels)
         self.unknown_id = unknown_id
@@ -78,19 +149,23 @@ def build_classifier(
     labels: int,
     *,
     unknown_id: int | None = None,
-    vectors: bool = False,
+    vectors: VectorCodec | None = None,
 ) -> SequenceClassifier:
     """Build the network that the settings describe, with Xavier initialisation.
 
     With `vectors` it reads vectors of `vocabulary_size` numbers in place of tokens.
     """
     stack = config.build_stack(config.embedding_size)
-    embedding = (nn.Linear if vectors else nn.Embedding)(vocabulary_size, config.embedding_size)
+    embedding = (nn.Embedding if vectors is None else nn.Linear)(vocabulary_size, config.embedding_size)
     encoder = RecurrentEncoder(embedding, stack, dropout=config.embedding_dropout)
     pooling = POOLINGS[config.pooling](encoder.output_size)
     dropouts = {"word_dropout": config.word_dropout, "output_dropout": config.output_dropout}
+    partner: Partner | None = GramClassifier(config.grams, labels) if config.grams else None
+    if vectors is not None and config.convolutions:
+        sizes = (len(vectors.features), vectors.stride, vectors.steps)
+        partner = ConvolutionClassifier(*sizes, labels, config.convolutions)
     return initialise_network_(
-        SequenceClassifier(encoder, pooling, labels, unknown_id=unknown_id, **dropouts)
+        SequenceClassifier(encoder, pooling, labels, unknown_id=unknown_id, partner=partner, **dropouts)
     )
 
 
@@ -101,13 +176,17 @@ def build_export(classifier: Classifier) -> ModelExport:
     """The graph of a classifier, and the settings and files that its runner needs."""
     from throughtime.graphs.write import ModelExport
 
-    model = classifier.model
+    model, partner = classifier.model, getattr(classifier.model, "partner", None)
+    settings = {"labels": list(classifier.labels.names), "max_length": classifier.config.max_length}
     return ModelExport(
-        lambda int8: {"model": build_classifier_graph(model, int8)},
-        {"labels": list(classifier.labels.names), "max_length": classifier.config.max_length},
+        lambda int8: {
+            "model": build_classifier_graph(model, int8),
+            **({} if partner is None else {partner.part: partner.graph(int8)}),
+        },
+        settings | {"mixture": list(classifier.mixture)},
         classifier.codec.save,
         lambda: _cases(model),
-        'classify(["a text"])[0].label',
+        'classify(["a text"])[0].label' if classifier.vectors is None else "classify([array])[0].label",
     )
 
 
@@ -143,3 +222,13 @@ def _cases(model: SequenceClassifier) -> Iterator[Case]:
             lengths = lengths.clamp(min=1)  # no sequence of vectors is empty
         expected = {"log_probs": model.log_probs(ids, lengths)}
         yield Case.of("model", f"{batch} x {longest}", {"ids": ids, "lengths": lengths}, expected)
+        partner = getattr(model, "partner", None)
+        if isinstance(partner, ConvolutionClassifier):
+            given = {"frames": ids, "lengths": lengths}
+            answer = {"log_probs": partner.log_probs(ids, lengths)}
+            yield Case.of(partner.part, f"{batch} x {longest}", given, answer)
+        elif partner is not None:
+            columns = torch.randint(0, len(partner.keys), (longest,), generator=draws)
+            given = {"columns": columns, "values": torch.rand(longest, generator=draws)}
+            answer = {"log_probs": partner.log_probs(*given.values())}
+            yield Case.of("grams", f"{longest} n-grams", given, answer)

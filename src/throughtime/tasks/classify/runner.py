@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -17,10 +18,11 @@ from throughtime.runtime.runner import Ids, TextRunner, batches, normalise, pad
 from throughtime.runtime.session import ExportFolder
 from throughtime.runtime.vectors import VectorCodec
 from throughtime.tasks.classify import ClassifyOptions
+from throughtime.text.grams import Grams
 from throughtime.text.texts import check_texts
 
 Array = NDArray[np.float64]
-TEXTS_PER_BATCH = 128
+TEXTS_PER_BATCH, SEQUENCES_PER_BATCH = 128, 16
 
 
 class TextClassifier(ABC):
@@ -28,7 +30,17 @@ class TextClassifier(ABC):
 
     codec: Any  # of texts or of vectors
     label_names: Sequence[str]  # in the order of the network's outputs
-    max_length: int  # the maximum number of tokens of a text that are read
+    max_length: int  # the maximum number of tokens that are read at once
+
+    @property
+    @abstractmethod
+    def mixture(self) -> Sequence[float]:
+        """The weights of ln P of the network and of its partner; empty without a partner."""
+
+    @property
+    @abstractmethod
+    def grams(self) -> Grams:
+        """The n-grams that the partner knows."""
 
     @property
     def vectors(self) -> VectorCodec | None:
@@ -37,7 +49,11 @@ class TextClassifier(ABC):
 
     @abstractmethod
     def _compute(self, ids: Ids, lengths: Ids) -> NDArray[np.float32]:
-        """ln P of every label, [B, labels], for ids [T, B] of these lengths [B]."""
+        """ln P of every label by the network, [B, labels], for ids [T, B] of these lengths [B]."""
+
+    @abstractmethod
+    def _add_up(self, *given: NDArray[Any]) -> NDArray[np.float32]:
+        """ln P of every label by the partner, for the n-grams of a text, or for vectors and their lengths."""
 
     def classify(
         self,
@@ -60,20 +76,50 @@ class TextClassifier(ABC):
 
     def log_probs(self, texts: Sequence[str], progress: Progress | None = None) -> Array:
         """ln P of every label for each text, [texts, labels]."""
-        sequences = [self.ids(text) for text in self._list(texts)]
-        results = np.zeros((len(sequences), len(self.label_names)))
+        texts = self._list(texts)
+        none, mixture = np.zeros((len(texts), len(self.label_names))), tuple(self.mixture) or (1.0, 0.0)
+        network = self.network_log_probs(texts, progress) if mixture[0] else none
+        return mix(mixture, network, self.partner_log_probs(texts) if mixture[1] else none)
+
+    def network_log_probs(self, texts: Sequence[Any], progress: Progress | None = None) -> Array:
+        """The same by the network: the mean over the parts of a text, which need not be normalised."""
+        parts = [self.split(text) for text in texts]
+        owners = np.repeat(np.arange(len(texts)), [len(own) for own in parts])
+        sequences = [ids for own in parts for ids in own]
+        results = np.zeros((len(texts), len(self.label_names)))
         for chosen in batches(sequences, TEXTS_PER_BATCH, empty=True, progress=progress):
             check_interrupt()
-            # Normalised again in float64, so that probabilities sum to one as closely as people expect.
-            results[chosen] = normalise(self._compute(*pad([sequences[one] for one in chosen])))
-        return results
+            np.add.at(results, owners[chosen], self._compute(*pad([sequences[one] for one in chosen])))
+        return results / np.bincount(owners, minlength=len(texts))[:, None]
 
-    def ids(self, text: Any) -> Any:
-        """A text, or a sequence of vectors, as the network reads it."""
-        return self.codec.encode(text)[: self.max_length if self.vectors is None else None]
+    def partner_log_probs(self, texts: Sequence[Any]) -> Array:
+        """The same by the n-grams of words and letters, or by the convolutions of vectors."""
+        found = np.zeros((len(texts), len(self.label_names)))
+        if self.vectors is None:
+            for row, text in enumerate(texts):
+                found[row] = self._add_up(*self.grams.read(text))
+            return found
+        sequences = [self.vectors.encode(text) for text in texts]
+        for chosen in batches(sequences, SEQUENCES_PER_BATCH):
+            found[chosen] = self._add_up(*pad([sequences[one] for one in chosen]))
+        return found
+
+    def split(self, text: Any) -> list[Any]:
+        """A text as the network reads it, in equal parts of at most `max_length` tokens, or whole vectors."""
+        ids = self.codec.encode(text)
+        if self.vectors is not None:
+            return [ids]
+        size = -(-len(ids) // max(1, -(-len(ids) // self.max_length)))
+        return [ids[first : first + size] for first in range(0, len(ids), size)] if ids else [[]]
 
     def _list(self, texts: Any) -> list[Any]:
         return check_texts(texts) if self.vectors is None else self.vectors.list_sequences(texts)
+
+
+def mix(mixture: Sequence[float], network: Array, partner: Array) -> Array:
+    """The weighted sums of ln P of the network and of its partner, normalised in float64."""
+    added = mixture[0] * network + mixture[1] * partner
+    return normalise(added - added.max(axis=1, keepdims=True, initial=-np.inf))
 
 
 class ClassifierSettings(TypedDict):
@@ -81,6 +127,7 @@ class ClassifierSettings(TypedDict):
 
     labels: list[str]
     max_length: Size
+    mixture: list[float]
 
 
 class ClassifierRunner(TextClassifier, TextRunner):
@@ -91,7 +138,27 @@ class ClassifierRunner(TextClassifier, TextRunner):
     def __init__(self, folder: ExportFolder) -> None:
         super().__init__(folder)
         self.label_names, self.max_length = self.settings["labels"], self.settings["max_length"]
+        part = "grams" if self.vectors is None else "convolutions"
+        self.partner = folder.session(part) if self.mixture else None
+
+    @property
+    def mixture(self) -> Sequence[float]:
+        """The weights of ln P of the network and of its partner; empty without a partner."""
+        mixture: list[float] = self.settings["mixture"]
+        return mixture
+
+    @cached_property
+    def grams(self) -> Grams:
+        """The n-grams that the partner knows."""
+        return Grams(*self._run_partner(["keys", "rarity"], np.zeros(0, np.int64), np.zeros(0, np.float32)))
 
     def _compute(self, ids: Ids, lengths: Ids) -> NDArray[np.float32]:
         (log_probs,) = self.session.run(["log_probs"], {"ids": ids, "lengths": lengths})
         return np.asarray(log_probs)
+
+    def _add_up(self, *given: NDArray[Any]) -> NDArray[np.float32]:
+        return np.asarray(self._run_partner(["log_probs"], *given)[0])
+
+    def _run_partner(self, names: list[str], *given: NDArray[Any]) -> list[Any]:
+        assert self.partner is not None
+        return self.partner.run(names, dict(zip(self.partner.inputs, given, strict=True)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,7 @@ from throughtime.errors import InputError
 from throughtime.fit.objective import Carried, Loss
 from throughtime.metrics.classification import f1_scores
 from throughtime.models.heads import IGNORED
+from throughtime.tasks.classify.runner import mix
 from throughtime.tasks.labels import labelled_texts
 from throughtime.tasks.objective import Direction, TextObjective, label_loss
 from throughtime.tasks.texts import spread
@@ -26,13 +28,27 @@ if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.tasks.classify.config import ClassifyConfig
     from throughtime.tasks.classify.model import Classifier
-    from throughtime.tasks.classify.network import SequenceClassifier
+    from throughtime.tasks.classify.network import Partner, SequenceClassifier
 
-VALIDATION_BATCH = 256
 MAX_FRAMES = 16_384
 """Vectors in a batch, unless one sequence has more."""
+MAX_COUNTED = 2_000
 SAMPLES = 3
 UNKNOWN_LABEL = "<unknown>"
+MIXTURES = (
+    (0.0, 1.0),
+    (0.2, 0.8),
+    (0.3, 1.2),
+    (0.4, 0.6),
+    (0.6, 0.9),
+    (0.6, 0.4),
+    (0.9, 0.6),
+    (0.8, 0.2),
+    (1.0, 0.0),
+)
+"""The weights of ln P of the network and of its partner that are tried: five shares, and two sums."""
+MIN_GAIN = 1.0
+"""Nats by which a mixture must be better than convolutions alone: of few sequences they have learned most."""
 OWN_MEASURES: dict[str, Direction] = {"accuracy": "more", "macro_f1": "more", "log_loss": "less"}
 
 
@@ -57,17 +73,37 @@ class ClassifyObjective(TextObjective):
                 dataset.name, f"has the label {strange!r}, which the model does not know; train a new model"
             )
         valid = list(labelled_texts(dataset, "valid")) if "valid" in dataset.splits else []
-        self.train, self.valid = self._rows(train), self._rows(valid) if valid else None
-        self.shown = spread([one for one in valid if vectors is not None or one.text.strip()], SAMPLES)
+        self.train, self.valid = self._rows(train), valid
+        self.partner_scores: dict[int, NDArray[np.float64]] = {}
+        if not valid and self.partner is not None:
+            self.partner.mixture[:] = 0.5
+        self.notes = tuple(self._describe_reading(train)) if self.frames is None else ()
+        self.shown = spread([one for one in valid if self.frames is not None or one.text.strip()], SAMPLES)
 
     def _rows(self, records: list[LabelledText]) -> tuple[RaggedIds, NDArray[np.int64]]:
-        """Texts as ids, and the numbers of their labels; IGNORED for a label that training does not know."""
-        labels = [
-            self.labels.number(record.label) if record.label in self.labels else IGNORED for record in records
-        ]
-        rows = (self.predictor.ids(one.text) for one in records)
-        ids = self.frames.add(rows) if self.frames is not None else RaggedIds.of(rows)
-        return ids, np.array(labels, dtype=np.int64)
+        """The parts of texts as ids, and the numbers of their labels."""
+        parts = [self.predictor.split(record.text) for record in records]
+        labels = np.repeat([self.labels.number(record.label) for record in records], list(map(len, parts)))
+        rows = (ids for own in parts for ids in own)
+        ids = RaggedIds.of(rows) if self.frames is None else self.frames.add(rows)
+        return ids, labels.astype(np.int64)
+
+    @property
+    def partner(self) -> Partner | None:
+        """The classifier beside the network."""
+        return getattr(self.model, "partner", None)
+
+    def _describe_reading(self, train: list[LabelledText]) -> Iterator[str]:
+        """Say how many tokens are unknown, and whether texts are read in parts."""
+        unknown, most = self.predictor.codec.vocabulary.unk_id, self.config.max_length
+        ids = [self.predictor.codec.encode(record.text) for record in spread(self.valid, MAX_COUNTED)]
+        tokens, missing = sum(map(len, ids)), sum(own.count(unknown) for own in ids if unknown is not None)
+        if missing:
+            beside = ", but not to the n-grams of words and letters" if self.partner is not None else ""
+            yield f"{missing / tokens:.1%} of the validation tokens are unknown to the network{beside}."
+        if (rows := len(self.train[0])) > len(train):
+            parts = f"{len(train):,} texts, {rows:,} parts"
+            yield f"The network reads texts of more than {most:,} tokens in parts: {parts}."
 
     def _read(self, batch: LabelledBatch) -> Tensor:
         """The ids of the tokens of a batch, or its vectors."""
@@ -76,12 +112,9 @@ class ClassifyObjective(TextObjective):
     def batches(self, rank: int, world_size: int) -> LabelledBatches:
         """Texts of similar lengths together."""
         options = self.batch_options(rank, world_size)
-        options["max_tokens"] = options["max_tokens"] or self.max_tokens(self.train[0])
+        if self.frames is not None and options["max_tokens"] is None:
+            options["max_tokens"] = max(MAX_FRAMES, int(self.train[0].lengths.max()))
         return LabelledBatches(*self.train, **options)
-
-    def max_tokens(self, rows: RaggedIds) -> int | None:
-        """The number of vectors in a batch: sequences may be long."""
-        return None if self.frames is None else max(MAX_FRAMES, int(rows.lengths.max()))
 
     def loss(self, batch: Batch, carried: Carried) -> tuple[Loss, Carried]:
         """-ln P of the labels; with label smoothing this is reported, and the smoothed loss minimised."""
@@ -91,50 +124,79 @@ class ClassifyObjective(TextObjective):
 
     @torch.no_grad()
     def validate(self, rank: int, world_size: int) -> dict[str, float]:
-        """The sum of -ln P, and for each label how often it is predicted rightly, is right, is predicted."""
-        if self.valid is None:
-            return {}
-        batches = LabelledBatches(
-            *self.valid,
-            batch_size=VALIDATION_BATCH,
-            max_tokens=self.max_tokens(self.valid[0]),
-            shuffle=False,
-            rank=rank,
-            world_size=world_size,
+        """For each mixture the sum of -ln P, and how often each label is right, is there, is predicted."""
+        texts = [record.text for record in self.valid[rank::world_size]]
+        labels = np.array(
+            [
+                self.labels.number(record.label) if record.label in self.labels else IGNORED
+                for record in self.valid[rank::world_size]
+            ],
+            dtype=np.int64,
         )
-        device, nats = self.predictor.device, 0.0
-        guesses, right = [torch.zeros(0, dtype=torch.long)], [torch.zeros(0, dtype=torch.long)]
-        found = [
-            (self.model.log_probs(self._read(batch.to(device)), batch.lengths.to(device)), batch.labels)
-            for batch in batches
-            if batch.rows
-        ]
-        for scores, labels in found:  # read after all batches have been launched, not one by one
-            log_probs, known = scores.cpu(), labels >= 0
-            nats -= float(log_probs[known, labels[known]].double().sum())
-            guesses.append(log_probs.argmax(1))
-            right.append(labels)
-        predicted, labels = torch.cat(guesses), torch.cat(right)
-        known = labels >= 0
-        counted = predicted[predicted == labels], labels[known], predicted
-        counts = [np.bincount(one.numpy(), minlength=len(self.labels)) for one in counted]
-        sums = {f"label_{number}": float(count) for number, count in enumerate(np.concatenate(counts))}
-        if self.registered is not None:  # over several processes, the mean weighted by their texts
-            names = (*self.labels.names, UNKNOWN_LABEL)  # the last one, -1, for labels that are not known
-            texts = [[names[max(number, -1)] for number in one.tolist()] for one in (predicted, labels)]
-            sums["chosen"] = self.registered.value(*texts) * len(labels)
-        return {"nats": nats, "texts": len(labels), "known": int(known.sum()), **sums}
+        if not self.valid:
+            return {}
+        known, sums = labels >= 0, {"texts": float(len(labels)), "known": float((labels >= 0).sum())}
+        network, partner = self.predictor.network_log_probs(texts), self._partner_log_probs(rank, world_size)
+        first: NDArray[np.float64] | None = None
+        for number, (own, other) in enumerate(self.mixtures):
+            log_probs = mix((own, other), network, partner)
+            guesses = log_probs.argmax(1)
+            nats = -log_probs[known, labels[known]]
+            first = nats if first is None else first
+            gain = first - nats
+            counted = guesses[guesses == labels], labels[known], guesses
+            counts = np.concatenate([np.bincount(one, minlength=len(self.labels)) for one in counted])
+            values = {"nats": nats.sum(), "gain": gain.sum(), "square": np.square(gain).sum()}
+            if self.registered is not None:  # over several processes, the mean weighted by their texts
+                names = (*self.labels.names, UNKNOWN_LABEL)  # the last one, -1, for unknown labels
+                given = [[names[max(place, -1)] for place in one.tolist()] for one in (guesses, labels)]
+                values["chosen"] = self.registered.value(*given) * len(labels)
+            values |= {f"label_{label}": count for label, count in enumerate(counts)}
+            sums |= {f"{name} of {number}": float(value) for name, value in values.items()}
+        return sums
+
+    @property
+    def mixtures(self) -> Sequence[tuple[float, float]]:
+        """The weights that are tried of ln P of the network and of its partner, the simplest first."""
+        return ((1.0, 0.0),) if self.partner is None else MIXTURES
+
+    def _partner_log_probs(self, rank: int, world_size: int) -> NDArray[np.float64]:
+        """The answers of the partner, which do not change."""
+        rows = range(rank, len(self.valid), world_size) if self.partner is not None else range(0)
+        new = [row for row in rows if row not in self.partner_scores]
+        found = self.predictor.partner_log_probs([self.valid[row].text for row in new])
+        self.partner_scores.update(zip(new, found, strict=True))
+        return np.array([self.partner_scores[row] for row in rows]).reshape(len(rows), len(self.labels))
 
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """Accuracy, macro F1 and log loss; the measure that decides comes first."""
+        """Accuracy, macro F1 and log loss; the measure that decides comes first.
+
+        A model with a partner takes the mixture of the lowest log loss, if it is better than the partner
+        alone by more than a standard error.
+        """
+        numbers = range(len(self.mixtures))
+        best = min(numbers, key=lambda number: sums[f"nats of {number}"])
+        spread = math.sqrt(max(0.0, sums[f"square of {best}"] - sums[f"gain of {best}"] ** 2 / sums["texts"]))
+        least = MIN_GAIN if self.frames is not None else 0.0
+        if sums[f"gain of {best}"] <= max(spread, least):
+            best = 0
+        if self.partner is not None:
+            self.partner.mixture.copy_(torch.tensor(MIXTURES[best]))
+        sums = {
+            **sums,
+            **{name: sums[f"{name} of {best}"] for name in ("nats", "chosen") if f"{name} of {best}" in sums},
+        }
         count = len(self.labels)
-        numbers = [round(sums[f"label_{number}"]) for number in range(3 * count)]
-        hits, support, predicted = np.array(numbers, dtype=np.int64).reshape(3, count)
+        counts = np.array([round(sums[f"label_{number} of {best}"]) for number in range(3 * count)])
+        hits, support, predicted = counts.reshape(3, count)
         measures = {
             "accuracy": float(hits.sum()) / sums["texts"],
             "macro_f1": float(f1_scores(hits, support, predicted)[support + predicted > 0].mean()),
             "log_loss": sums["nats"] / max(1.0, sums["known"]),
         }
+        if self.partner is not None:
+            own, other = MIXTURES[best]
+            measures["network_share"] = own / (own + other)
         return self.decide_by(measures, sums, sums["texts"])
 
     def training_measures(self, mean: float) -> dict[str, float]:

@@ -1,0 +1,171 @@
+"""A linear softmax over pooled convolutions of vectors, after MiniRocket (Dempster et al., 2021).
+
+Each of the 84 kernels has nine weights, three of them 2 and the others -1, so that a constant adds nothing.
+They are stretched by several dilations, over some features each, and of each sequence it is counted how often
+a result lies above thresholds, which are quantiles of the results for training sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from throughtime.models.linear_classifier import OPERATIONS, fit_chosen
+
+if TYPE_CHECKING:
+    from throughtime.graphs.graph import Graph
+
+WIDTH, TWOS = 9, tuple(combinations(range(9), 3))
+MAX_DILATIONS, MAX_FEATURES = 32, 9
+MAX_PLACES = 2_048
+"""Places at which a sequence of usual length is looked at: of longer ones, every other place, or fewer."""
+SLOPE = 10.0
+"""How fast a count rises from 0 to 1 around a threshold, so that rounding changes it little."""
+GOLDEN = 0.618034
+MEASURED = 64
+"""Training sequences whose results give the thresholds."""
+ROWS = 32
+PENALTIES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+
+
+class ConvolutionClassifier(nn.Module):
+    """P(label given vectors) = softmax(W c + b), where c are the pooled convolutions.
+
+    It reads frames [T, B, stride * features] that hold `stride` steps each; sequences of `steps` are usual.
+
+    >>> partner = ConvolutionClassifier(2, 1, 40, labels=3, size=252)
+    >>> partner.log_probs(torch.zeros(40, 5, 2), torch.full((5,), 40)).shape
+    torch.Size([5, 3])
+    """
+
+    part = "convolutions"
+    kernels: Tensor
+    thresholds: Tensor
+    weight: Tensor
+    bias: Tensor
+    mixture: Tensor
+
+    def __init__(self, features: int, stride: int, steps: int, labels: int, size: int) -> None:
+        super().__init__()
+        self.features, self.stride, self.apart = features, stride, max(1, steps // MAX_PLACES)
+        each = max(1, size // len(TWOS))
+        longest = max(1.0, (steps - 1) / (WIDTH - 1))
+        most = min(MAX_DILATIONS, each)
+        self.dilations = sorted({int(longest ** (power / max(1, most - 1)) + 1e-9) for power in range(most)})
+        shape, count = (len(self.dilations), len(TWOS)), max(1, each // len(self.dilations))
+        self.register_buffer("kernels", torch.zeros(*shape, features, WIDTH))
+        self.register_buffer("thresholds", torch.zeros(*shape, count))
+        self.register_buffer("weight", torch.zeros(shape[0] * shape[1] * count, labels))
+        self.register_buffer("bias", torch.zeros(labels))
+        self.register_buffer("mixture", torch.tensor([1.0, 0.0]))
+
+    @torch.no_grad()
+    def learn(self, frames: Sequence[Tensor], labels: Sequence[int], seed: int, effort: float) -> None:
+        """Draw kernels, measure thresholds and fit the weights; `effort` is a share of the usual products."""
+        draws = torch.Generator().manual_seed(seed)
+        base = torch.full((len(TWOS), 1, WIDTH), -1.0)
+        for number, twos in enumerate(TWOS):
+            base[number, :, list(twos)] = 2.0
+        most = min(self.features, MAX_FEATURES)
+        sizes = ((most + 1) ** torch.rand(self.kernels.shape[:2], generator=draws)).long().clamp(1, most)
+        ranks = torch.rand(self.kernels.shape[:3], generator=draws).argsort(-1).argsort(-1)
+        self.kernels[:] = base * (ranks < sizes[..., None])[..., None]
+        some = torch.randperm(len(frames), generator=draws)[:MEASURED].tolist()
+        count = self.thresholds.shape[2]
+        for number in range(len(self.dilations)):
+            found = [self._convolve(frames[one][:, None], number)[0] for one in some]
+            results = torch.cat(found, 1)
+            results = results[:, torch.randint(results.shape[1], (10_000,), generator=draws)]
+            scale = results.std(1).clamp(min=1e-6)
+            self.kernels[number] /= scale[:, None, None]
+            shares = torch.arange(1, len(TWOS) * count + 1).view(len(TWOS), count) * GOLDEN % 1
+            ordered = (results / scale[:, None]).sort(1).values
+            self.thresholds[number] = ordered.gather(1, (shares * ordered.shape[1]).long())
+        rows = torch.cat([self._pool_alike(frames[at : at + ROWS]) for at in range(0, len(frames), ROWS)])
+        mean, spread = rows.mean(0), rows.std(0, unbiased=False)
+        factor = torch.where(spread > 1e-6, spread, torch.inf).reciprocal() * len(mean) ** -0.5
+        fitted = fit_chosen(
+            (rows - mean) * factor,
+            torch.tensor(labels),
+            len(self.bias),
+            penalties=PENALTIES,
+            seed=seed,
+            operations=effort * OPERATIONS,
+        )
+        self.weight[:] = fitted.weight * factor[:, None]
+        self.bias[:] = fitted.bias - mean @ self.weight
+
+    def log_probs(self, frames: Tensor, lengths: Tensor) -> Tensor:
+        """ln P of every label, [B, labels], for frames [T, B, size] of these lengths."""
+        return torch.log_softmax(self._pool(frames, lengths) @ self.weight + self.bias, -1)
+
+    def _pool_alike(self, frames: Sequence[Tensor]) -> Tensor:
+        lengths = torch.tensor([len(one) for one in frames])
+        return self._pool(nn.utils.rnn.pad_sequence(list(frames)), lengths)
+
+    def _pool(self, frames: Tensor, lengths: Tensor) -> Tensor:
+        """The share of the places at which each kernel is above each threshold, [B, size]."""
+        pooled = []
+        for number, thresholds in enumerate(self.thresholds):
+            results = self._convolve(frames, number)
+            places = torch.arange(results.shape[2], device=frames.device) * self.apart
+            inside = (places < self.stride * lengths.to(frames.device)[:, None])[:, None].to(frames.dtype)
+            count = inside.sum(-1).clamp(min=1)
+            shares = [
+                (((results - threshold[:, None]) * SLOPE + 0.5).clamp(0, 1) * inside).sum(-1) / count
+                for threshold in thresholds.T
+            ]
+            pooled.append(torch.stack(shares, -1).flatten(1))
+        return torch.cat(pooled, 1)
+
+    def _convolve(self, frames: Tensor, number: int) -> Tensor:
+        """The results of the kernels with a dilation, [B, kernels, places]."""
+        steps = frames.view(*frames.shape[:2], self.stride, self.features).permute(1, 3, 0, 2).flatten(2)
+        dilation = self.dilations[number]
+        return functional.conv1d(
+            steps, self.kernels[number], stride=self.apart, padding=WIDTH // 2 * dilation, dilation=dilation
+        )
+
+    def graph(self, int8: bool) -> Graph:
+        """The same as a graph."""
+        from throughtime.graphs.graph import Graph
+
+        graph = Graph("convolutions", int8=int8)
+        frames = graph.input("frames", "float32", ["time", "batch", self.stride * self.features])
+        lengths = graph.input("lengths", "int64", ["batch"])
+        shape = graph.sizes(graph.size(frames, 0), graph.size(frames, 1), self.stride, self.features)
+        turned = graph.op("Transpose", graph.op("Reshape", frames, shape), perm=[1, 3, 0, 2])
+        joined = graph.sizes(graph.size(frames, 1), self.features, -1)
+        steps = graph.op("Reshape", turned, joined)
+        sizes = graph.op("Mul", lengths, graph.constant(self.stride, "int64"))
+        pooled = [self._pool_in_graph(graph, steps, sizes, number) for number in range(len(self.dilations))]
+        scores = graph.op("MatMul", graph.concat(pooled), graph.weight(self.weight))
+        logits = graph.op("Add", scores, graph.weight(self.bias))
+        answer = graph.op("LogSoftmax", logits, axis=-1)
+        graph.output(answer, "log_probs", "float32", ["batch", len(self.bias)])
+        return graph
+
+    def _pool_in_graph(self, graph: Graph, steps: str, sizes: str, number: int) -> str:
+        dilation, count = self.dilations[number], self.thresholds.shape[2]
+        side = WIDTH // 2 * dilation
+        spaced = {"strides": [self.apart], "dilations": [dilation], "pads": [side, side]}
+        results = graph.op("Conv", steps, graph.weight(self.kernels[number]), kernel_shape=[WIDTH], **spaced)
+        places = graph.op("Mul", graph.steps(results, 2), graph.constant(self.apart, "int64"))
+        inside = graph.op("Less", places, graph.op("Unsqueeze", sizes, graph.axes(1, 2, 3)))
+        inside = graph.op("Cast", inside, to="float32")  # [B, 1, 1, places]
+        above = graph.op(
+            "Sub",
+            graph.op("Unsqueeze", results, graph.axes(2)),
+            graph.weight(self.thresholds[number][..., None]),
+        )
+        risen = graph.op("Add", graph.op("Mul", above, graph.constant(SLOPE)), graph.constant(0.5))
+        counted = graph.op("Max", graph.op("Min", risen, graph.constant(1.0)), graph.constant(0.0))
+        total = graph.op("ReduceSum", graph.op("Mul", counted, inside), graph.axes(3), keepdims=0)
+        whole = graph.op("ReduceSum", inside, graph.axes(3), keepdims=0)
+        shares = graph.op("Div", total, graph.op("Max", whole, graph.constant(1.0)))
+        return graph.op("Reshape", shares, graph.sizes(graph.size(steps, 0), len(TWOS) * count))
