@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from tests.browser import text_samples
 from tests.browser.answers import differences
 from tests.browser.blocks import ask_model, rounded
 from tests.browser.pages import settled
 from tests.browser.test_tag import draw_texts
+from tests.browser.text_samples import SENTENCES
 from tests.graphs import untrained
+
+from throughtime.text.characters import python_table
+from throughtime.text.grams import Grams
+from throughtime.text.portable import CHARACTERS
 
 
 def answer_in_python(model, texts, name="model", **options):
@@ -36,6 +42,27 @@ def test_labels_are_those_of_python(node, tmp_path, inputs, settings, weights):
         how = {"k": body["k"]} if "k" in body else {}
         assert not differences(mine, answer_in_python(model, asked, **how), 1e-3)
     assert len({one["label"] for one in found[inputs]["results"]}) > 1
+
+
+READ = """
+import { openCharacters } from "page/engine/text/characters.js";
+import { Grams } from "page/engine/text/grams.js";
+const grams = new Grams(data.keys, data.rarity, openCharacters(data));
+answer(data.texts.map((text) => grams.read(text)));
+"""
+
+
+def test_the_page_reads_the_same_n_grams(node):
+    texts = [*SENTENCES, "", "a", " \u3000b\x1cc ", *text_samples.draw_texts(100)]
+    known = Grams.of([*texts, *texts], 10**6)
+    given = {"keys": known.keys.tolist(), "rarity": known.rarity.tolist(), "texts": texts}
+    found = node(READ, {**given, CHARACTERS: python_table()})
+    assert len(known.keys) > 3_000
+    for text, own in zip(texts, found, strict=True):
+        columns, values = known.read(text)
+        assert dict(zip(own["columns"], own["values"], strict=True)) == pytest.approx(
+            dict(zip(columns.tolist(), values.tolist(), strict=True)), rel=1e-5
+        )
 
 
 def test_labels_that_are_numbers_stay_in_order(opened, tmp_path):

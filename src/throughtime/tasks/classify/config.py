@@ -152,4 +152,4 @@ def suggest_grams(dataset: Dataset) -> int:
         labels.add(record.label)
         characters += len(record.text)
     most = min(max(characters // 2, MIN_GRAMS), MAX_GRAMS, MAX_WEIGHTS // max(1, len(labels)))
-    return 2 ** max(0, most.bit_length() - 1)
+    return int(1 << max(0, most.bit_length() - 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from throughtime.tasks.base import Progress
 from throughtime.tasks.classify.config import ClassifyConfig
 from throughtime.tasks.classify.network import GramClassifier, SequenceClassifier, build_classifier
 from throughtime.tasks.classify.runner import TextClassifier
-from throughtime.tasks.description import Description, refuse_options
+from throughtime.tasks.description import Description, refuse_options, write_card
 from throughtime.tasks.labels import Labels, labelled_texts
 from throughtime.tasks.texts import TextAssets, TextPredictor, build_codec
 from throughtime.text.codec import choose_reserved
@@ -180,16 +181,40 @@ class Classifier(TextClassifier, TextPredictor):
     def describe(self) -> Description:
         """The model in words."""
         config, labels = self.config, len(self.labels)
+        share = self.mixture[0] / sum(self.mixture) if self.mixture and self.folder is not None else None
         ways = " each way" if config.bidirectional else ""
         given = ('"a text"', '"a text"') if self.vectors is None else ("--file sequences.csv", "array")
         return Description(
             f"Classifier of {config.data}",
             f"{self._layers}{ways}, {config.pooling} pooling",
             f"{format_count(labels, 'label')}, {self._vocabulary}",
-            {"labels": f"{labels}, listed in labels.json", **self._tokens},
+            {"labels": f"{labels}, listed in labels.json", **self._tokens, **self._answers(share)},
             [f"classify FOLDER {given[0]}"],
             f"classify({given[1]})[0].label",
         )
+
+    def _answers(self, share: float | None) -> dict[str, str]:
+        if share is None:
+            return {}
+        mixed = f"{share:.0%} network, {1 - share:.0%} {self._partner_name}"
+        return {"answers": f"{mixed}; validation chose this mixture"}
+
+    def card(self, values: Mapping[str, Any]) -> str:
+        """Return the text of README.md in the model folder; `values` are measurements of the training."""
+        answers = self._answers(values.get("best", {}).get("network_share"))
+        words = self._words()
+        words = replace(words, facts={**words.facts, **answers})
+        return write_card(words, self.config, values, self.examples)
+
+    def summary(self, values: Mapping[str, Any]) -> str:
+        """Summarise a finished training in words."""
+        alone = values["best"].get("network_share") == 0
+        said = f"\nThe answers are those of {self._partner_name} alone: the network did not help."
+        return super().summary(values) + said * alone
+
+    @property
+    def _partner_name(self) -> str:
+        return "n-grams of letters and words" if self.vectors is None else "pooled convolutions"
 
 
 def refuse_vectors(dataset: Dataset) -> None:

@@ -98,7 +98,7 @@ class ClassifyObjective(TextObjective):
         unknown, most = self.predictor.codec.vocabulary.unk_id, self.config.max_length
         ids = [self.predictor.codec.encode(record.text) for record in spread(self.valid, MAX_COUNTED)]
         tokens, missing = sum(map(len, ids)), sum(own.count(unknown) for own in ids if unknown is not None)
-        if missing:
+        if missing > 0.0005 * tokens:
             beside = ", but not to the n-grams of words and letters" if self.partner is not None else ""
             yield f"{missing / tokens:.1%} of the validation tokens are unknown to the network{beside}."
         if (rows := len(self.train[0])) > len(train):

@@ -2,29 +2,56 @@
 
 import { readNumber, warn } from "../asked.js";
 import { batches, likeliest, normalise, pad, readTexts } from "../batches.js";
+import { tensor } from "../tensor.js";
 import { openCodec } from "../text/codec.js";
+import { Grams } from "../text/grams.js";
 import { watchText } from "../watching.js";
 
 const TEXTS_AT_ONCE = 32;
 
 export function openClassify(model) {
   const codec = openCodec(model.files);
-  const { labels, max_length: longest } = model.settings;
+  const { labels, max_length: longest, mixture } = model.settings;
+  const partner = mixture.length && mixture[1] ? openPartner(model.graphs.grams, codec.characters) : null;
+  const [own, other] = partner ? mixture : [1, 0];
 
-  async function classify(body, context) {
-    const texts = readTexts(body);
-    const k = readNumber(body, "k", labels.length, 1, Infinity);
-    const sequences = texts.map((text) => codec.encode(text).slice(0, longest));
-    const results = [];
+  /** The ids of a text in equal parts of at most `longest`. */
+  function split(text) {
+    const ids = codec.encode(text), size = Math.ceil(ids.length / Math.max(1, Math.ceil(ids.length / longest)));
+    const parts = [];
+    for (let first = 0; first < ids.length; first += size) parts.push(ids.slice(first, first + size));
+    return parts.length ? parts : [[]];
+  }
+
+  /** The weighted sum of ln P of both, without the parts of the network if they have no weight. */
+  async function score(texts, context) {
+    const added = (text) => (partner ? partner(text).map((value) => other * value) : new Float64Array(labels.length));
+    const sums = texts.map(added);
+    const parts = (own ? texts : []).flatMap((text, owner) =>
+      split(text).map((ids, _, all) => ({ ids, owner, share: own / all.length })));
+    const sequences = parts.map(({ ids }) => ids);
     for (const chosen of batches(sequences, TEXTS_AT_ONCE)) {
       await context.pause();
       const given = pad(chosen.map((number) => sequences[number]));
       const { data } = model.graphs.model.run(given, ["log_probs"]).log_probs;
       chosen.forEach((number, row) => {
-        const own = normalise(data.subarray(row * labels.length, (row + 1) * labels.length));
-        results[number] = buildAnswer(texts[number], likeliest(own, k).map((one) => [labels[one], Math.exp(own[one])]));
+        const { owner, share } = parts[number];
+        for (let label = 0; label < labels.length; label += 1) {
+          sums[owner][label] += share * data[row * labels.length + label];
+        }
       });
     }
+    return sums;
+  }
+
+  async function classify(body, context) {
+    const texts = readTexts(body);
+    const k = readNumber(body, "k", labels.length, 1, Infinity);
+    const scores = await score(texts, context);
+    const results = scores.map((sums, number) => {
+      const highest = Math.max(...sums), found = normalise(sums.map((value) => value - highest));
+      return buildAnswer(texts[number], likeliest(found, k).map((one) => [labels[one], Math.exp(found[one])]));
+    });
     return { model: model.name, results, ...warn(codec, texts) };
   }
 
@@ -34,4 +61,18 @@ export function openClassify(model) {
 function buildAnswer(text, ranked) {
   const [label, probability] = ranked[0];
   return { text, label, probability, probabilities: Object.fromEntries(ranked) };
+}
+
+/** A function from a text to ln P of every label by its n-grams. */
+function openPartner(graph, characters) {
+  const run = (columns, values, names) => graph.run({
+    columns: tensor("int64", [columns.length], Int32Array.from(columns)),
+    values: tensor("float32", [values.length], Float32Array.from(values)),
+  }, names);
+  const { keys, rarity } = run([], [], ["keys", "rarity"]);
+  const grams = new Grams(keys.data, rarity.data, characters);
+  return (text) => {
+    const { columns, values } = grams.read(text);
+    return Float64Array.from(run(columns, values, ["log_probs"]).log_probs.data);
+  };
 }
