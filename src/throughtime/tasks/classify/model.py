@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,13 +32,15 @@ from throughtime.text.texts import align_columns, format_count
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
-    from throughtime.data.records import LabelledText
+    from throughtime.fit.processes import Processes
     from throughtime.metrics.classification import Confusion
 
 MAX_COLUMNS = 12
 """Number of labels up to which a report has a table of confusions, not a list of the most frequent ones."""
 CHARACTERS, EFFORT = 20_000_000, 0.25
 """Maximum number of characters from which n-grams are learned, and the share of it for each minute."""
+FITTED = ("train", "valid")
+"""The splits to which convolutions are fitted; a mixture is chosen by those of the training split alone."""
 SEQUENCES = 10_000
 """Maximum number of sequences of vectors to which the weights of convolutions are fitted."""
 
@@ -100,7 +103,7 @@ class Classifier(TextClassifier, TextPredictor):
         """Fit the weights of the n-grams to the training texts; if these are many, to a part of them."""
         partner = self.model.partner
         if isinstance(partner, ConvolutionClassifier):
-            self._fit_convolutions(partner, list(labelled_texts(dataset, "train")))
+            self.fit_convolutions(partner, dataset, [name for name in FITTED if name in dataset.splits])
         if not isinstance(partner, GramClassifier):
             return
         texts, labels, characters = [], [], 0
@@ -112,11 +115,23 @@ class Classifier(TextClassifier, TextPredictor):
         apart = max(1, math.ceil(characters / (effort * CHARACTERS)))
         partner.learn(texts[::apart], labels[::apart], self.config.seed, effort)
 
-    def _fit_convolutions(self, partner: ConvolutionClassifier, records: list[LabelledText]) -> None:
+    def fit_convolutions(
+        self, partner: ConvolutionClassifier, dataset: Dataset, splits: Sequence[str]
+    ) -> ConvolutionClassifier:
+        """Fit a partner of the network to the sequences of some splits whose labels are known."""
+        given = (one for split in splits for one in labelled_texts(dataset, split))
+        records = [one for one in given if one.label in self.labels]
         some = records[:: -(-len(records) // SEQUENCES)]
         frames = [torch.from_numpy(self.codec.encode(record.text)) for record in some]
         labels = [self.labels.number(record.label) for record in some]
         partner.learn(frames, labels, self.config.seed, min(1.0, EFFORT * (self.config.minutes or math.inf)))
+        return partner
+
+    def add_seen(self, dataset: Dataset, out: Path | None = None, processes: Processes | None = None) -> None:
+        """Add the validation sequences too, if convolutions have learned from them."""
+        super().add_seen(dataset, out, processes)
+        if self.seen is not None and isinstance(self.model.partner, ConvolutionClassifier):
+            self.seen = self.seen.add(self.hash_split(dataset, "valid") if "valid" in dataset.splits else [])
 
     @property
     def mixture(self) -> tuple[float, ...]:
@@ -210,7 +225,7 @@ class Classifier(TextClassifier, TextPredictor):
         """Summarise a finished training in words."""
         alone = values["best"].get("network_share") == 0
         said = f"\nThe answers are those of {self._partner_name} alone: the network did not help."
-        return super().summary(values) + said * alone
+        return f"{super().summary(values)}{said * alone}"
 
     @property
     def _partner_name(self) -> str:

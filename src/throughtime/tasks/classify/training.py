@@ -18,6 +18,7 @@ from throughtime.data.records import LabelledText
 from throughtime.errors import InputError
 from throughtime.fit.objective import Carried, Loss
 from throughtime.metrics.classification import f1_scores
+from throughtime.models.convolutions import ConvolutionClassifier
 from throughtime.models.heads import IGNORED
 from throughtime.tasks.classify.runner import mix
 from throughtime.tasks.labels import labelled_texts
@@ -63,7 +64,7 @@ class ClassifyObjective(TextObjective):
     def __init__(self, classifier: Classifier, dataset: Dataset) -> None:
         super().__init__(classifier)
         self.choose_measure(self.config.choose_by, OWN_MEASURES)
-        self.labels = classifier.labels
+        self.labels, self.dataset = classifier.labels, dataset
         vectors = classifier.vectors
         self.frames = None if vectors is None else FrameTable(vectors.size)
         self.unit = "texts" if vectors is None else "sequences"
@@ -160,10 +161,21 @@ class ClassifyObjective(TextObjective):
         """The weights that are tried of ln P of the network and of its partner, the simplest first."""
         return ((1.0, 0.0),) if self.partner is None else MIXTURES
 
+    def _score_without_validation(self, partner: ConvolutionClassifier) -> None:
+        """Answer for the validation data by convolutions that are fitted to the training data alone."""
+        before = {name: one.clone() for name, one in partner.named_buffers()}
+        self.predictor.fit_convolutions(partner, self.dataset, ["train"])
+        found = self.predictor.partner_log_probs([one.text for one in self.valid])
+        self.partner_scores = dict(enumerate(found))
+        partner.load_state_dict(before)
+
     def _partner_log_probs(self, rank: int, world_size: int) -> NDArray[np.float64]:
         """The answers of the partner, which do not change."""
         rows = range(rank, len(self.valid), world_size) if self.partner is not None else range(0)
         new = [row for row in rows if row not in self.partner_scores]
+        if new and isinstance(self.partner, ConvolutionClassifier):
+            self._score_without_validation(self.partner)
+            new = []
         found = self.predictor.partner_log_probs([self.valid[row].text for row in new])
         self.partner_scores.update(zip(new, found, strict=True))
         return np.array([self.partner_scores[row] for row in rows]).reshape(len(rows), len(self.labels))

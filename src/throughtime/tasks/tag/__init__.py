@@ -32,6 +32,7 @@ class TagTask(Task):
     )
     data = "tags"
     answers = "tag"
+    vectors = True
     prediction = TagOptions
     config = "throughtime.tasks.tag.config:TagConfig"
     predictor = "throughtime.tasks.tag.model:Tagger"
