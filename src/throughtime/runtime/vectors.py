@@ -164,8 +164,8 @@ def parse_rows(text: str, features: Sequence[str]) -> list[list[float]]:
     ([[1.0, 2.0], [3.0, nan]], [[1.0, 2.0], [3.0, 4.0]])
     """
     rows: list[list[float]] = []
-    for line in re.split(r"[\n;]", text.strip()):
-        cells = [cell.strip() for cell in re.split(r"[,\t]|(?<=[^,\s]) +(?=[^,\s])", line.strip())]
+    for line in re.split(r"[\n;]", text.strip(" \r\n;")):
+        cells = [cell.strip() for cell in re.split(r"[,\t]|(?<=[^,\s]) +(?=[^,\s])", line.strip(" \r"))]
         if not rows and cells == [*features]:
             continue
         try:
