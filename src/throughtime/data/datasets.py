@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-import numpy as np
-
 from throughtime.data import catalogue, embedded
 from throughtime.data.catalogue import CORPORA
 from throughtime.data.dataset import SIDES, Dataset, find_file_language, find_opus_sides, folder_splits
@@ -20,9 +18,8 @@ from throughtime.data.readers import READERS, Reader, build_reader, guess_reader
 from throughtime.data.readers.columns import ColumnRoles, kind_of, languages_of
 from throughtime.data.readers.panel import Roles, choose_series
 from throughtime.data.readers.series import SeriesTable
-from throughtime.data.readers.tables import SHOWN
 from throughtime.data.readers.tabular import TableReader
-from throughtime.data.readers.vectors import VectorTable
+from throughtime.data.readers.vectors import VectorTable, describe_vectors
 from throughtime.data.source import (
     BadRecords,
     MemoryFile,
@@ -319,7 +316,7 @@ def describe_data(dataset: Dataset, roles: Roles | None = None) -> str:
     if dataset.kind == "series":
         return f"{name}: {_describe_series(dataset, roles or Roles())}"
     if dataset.kind == "vectors":
-        return f"{name}: {_describe_vectors(dataset)}"
+        return f"{name}: {describe_vectors(dataset)}"
     count = dataset.count_records()
     columns = [f"column {column}" for column in dataset.columns.values()]
     if not columns and isinstance(dataset.reader, TableReader):
@@ -329,23 +326,6 @@ def describe_data(dataset: Dataset, roles: Roles | None = None) -> str:
     if languages and [*dataset.columns.values()] != [*dataset.languages]:
         read = f"{read} ({languages})" if read else languages
     return ", ".join([f"{name}: {format_count(count, UNITS[dataset.kind])}", *([read] if read else [])])
-
-
-def _describe_vectors(dataset: Dataset) -> str:
-    """Describe sequences of vectors: their number and size, what their labels are, and gaps."""
-    records = [record for split in dataset.stored for record in dataset.records(split)]
-    sizes = [len(record.values) for record in records] or [0]
-    features = records[0].features if records else ()
-    shown = ", ".join(features[:SHOWN]) + (", ..." if len(features) > SHOWN else "")
-    whole = all(len({*record.labels}) < 2 for record in records)
-    read = ["one label for each sequence" if whole else "a label for each step"] * bool(records[0].labels)
-    read += [f"{role} in column {name}" for role, name in dataset.columns.items() if role != "features"]
-    if gaps := sum(int(np.isnan(record.values).sum()) for record in records):
-        read.append(
-            f"{gaps:,} numbers are missing and interpolated ({gaps / (sum(sizes) * len(features)):.1%})"
-        )
-    steps = f"{min(sizes):,} to {max(sizes):,} steps of {format_count(len(features), 'number')} ({shown})"
-    return ", ".join([f"{format_count(len(records), 'sequence')} of {steps}", *read])
 
 
 def _describe_series(dataset: Dataset, roles: Roles) -> str:

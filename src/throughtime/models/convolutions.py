@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from throughtime.cells.base import Ops
 from throughtime.models.linear_classifier import OPERATIONS, fit_chosen
-
-if TYPE_CHECKING:
-    from throughtime.graphs.graph import Graph
 
 WIDTH, TWOS = 9, tuple(combinations(range(9), 3))
 MAX_DILATIONS, MAX_FEATURES = 32, 9
@@ -131,41 +128,32 @@ class ConvolutionClassifier(nn.Module):
             steps, self.kernels[number], stride=self.apart, padding=WIDTH // 2 * dilation, dilation=dilation
         )
 
-    def graph(self, int8: bool) -> Graph:
-        """The same as a graph."""
-        from throughtime.graphs.graph import Graph
+    def graph(self, ops: Ops, frames: str, lengths: str) -> str:
+        """`log_probs` in a graph."""
+        shape = ops.sizes(ops.size(frames, 0), ops.size(frames, 1), self.stride, self.features)
+        turned = ops.op("Transpose", ops.op("Reshape", frames, shape), perm=[1, 3, 0, 2])
+        steps = ops.op("Reshape", turned, ops.sizes(ops.size(frames, 1), self.features, -1))
+        sizes = ops.op("Mul", lengths, ops.constant(self.stride, "int64"))
+        pooled = [self._pool_in_graph(ops, steps, sizes, number) for number in range(len(self.dilations))]
+        scores = ops.op("MatMul", ops.concat(pooled), ops.weight(self.weight))
+        return ops.op("LogSoftmax", ops.op("Add", scores, ops.weight(self.bias)), axis=-1)
 
-        graph = Graph("convolutions", int8=int8)
-        frames = graph.input("frames", "float32", ["time", "batch", self.stride * self.features])
-        lengths = graph.input("lengths", "int64", ["batch"])
-        shape = graph.sizes(graph.size(frames, 0), graph.size(frames, 1), self.stride, self.features)
-        turned = graph.op("Transpose", graph.op("Reshape", frames, shape), perm=[1, 3, 0, 2])
-        joined = graph.sizes(graph.size(frames, 1), self.features, -1)
-        steps = graph.op("Reshape", turned, joined)
-        sizes = graph.op("Mul", lengths, graph.constant(self.stride, "int64"))
-        pooled = [self._pool_in_graph(graph, steps, sizes, number) for number in range(len(self.dilations))]
-        scores = graph.op("MatMul", graph.concat(pooled), graph.weight(self.weight))
-        logits = graph.op("Add", scores, graph.weight(self.bias))
-        answer = graph.op("LogSoftmax", logits, axis=-1)
-        graph.output(answer, "log_probs", "float32", ["batch", len(self.bias)])
-        return graph
-
-    def _pool_in_graph(self, graph: Graph, steps: str, sizes: str, number: int) -> str:
+    def _pool_in_graph(self, ops: Ops, steps: str, sizes: str, number: int) -> str:
         dilation, count = self.dilations[number], self.thresholds.shape[2]
         side = WIDTH // 2 * dilation
         spaced = {"strides": [self.apart], "dilations": [dilation], "pads": [side, side]}
-        results = graph.op("Conv", steps, graph.weight(self.kernels[number]), kernel_shape=[WIDTH], **spaced)
-        places = graph.op("Mul", graph.steps(results, 2), graph.constant(self.apart, "int64"))
-        inside = graph.op("Less", places, graph.op("Unsqueeze", sizes, graph.axes(1, 2, 3)))
-        inside = graph.op("Cast", inside, to="float32")  # [B, 1, 1, places]
-        above = graph.op(
+        results = ops.op("Conv", steps, ops.weight(self.kernels[number]), kernel_shape=[WIDTH], **spaced)
+        places = ops.op("Mul", ops.steps(results, 2), ops.constant(self.apart, "int64"))
+        inside = ops.op("Less", places, ops.op("Unsqueeze", sizes, ops.axes(1, 2, 3)))
+        inside = ops.op("Cast", inside, to="float32")  # [B, 1, 1, places]
+        above = ops.op(
             "Sub",
-            graph.op("Unsqueeze", results, graph.axes(2)),
-            graph.weight(self.thresholds[number][..., None]),
+            ops.op("Unsqueeze", results, ops.axes(2)),
+            ops.weight(self.thresholds[number][..., None]),
         )
-        risen = graph.op("Add", graph.op("Mul", above, graph.constant(SLOPE)), graph.constant(0.5))
-        counted = graph.op("Max", graph.op("Min", risen, graph.constant(1.0)), graph.constant(0.0))
-        total = graph.op("ReduceSum", graph.op("Mul", counted, inside), graph.axes(3), keepdims=0)
-        whole = graph.op("ReduceSum", inside, graph.axes(3), keepdims=0)
-        shares = graph.op("Div", total, graph.op("Max", whole, graph.constant(1.0)))
-        return graph.op("Reshape", shares, graph.sizes(graph.size(steps, 0), len(TWOS) * count))
+        risen = ops.op("Add", ops.op("Mul", above, ops.constant(SLOPE)), ops.constant(0.5))
+        counted = ops.op("Max", ops.op("Min", risen, ops.constant(1.0)), ops.constant(0.0))
+        total = ops.op("ReduceSum", ops.op("Mul", counted, inside), ops.axes(3), keepdims=0)
+        whole = ops.op("ReduceSum", inside, ops.axes(3), keepdims=0)
+        shares = ops.op("Div", total, ops.op("Max", whole, ops.constant(1.0)))
+        return ops.op("Reshape", shares, ops.sizes(ops.size(steps, 0), len(TWOS) * count))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from array import array
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -13,12 +13,16 @@ from throughtime.data.readers.columns import choose_columns, find_usual
 from throughtime.data.readers.dates import TIME_NAMES
 from throughtime.data.readers.layout import MISSING, like_number
 from throughtime.data.readers.series import SeriesTable
-from throughtime.data.readers.tables import DataTable
+from throughtime.data.readers.tables import SHOWN, DataTable
 from throughtime.data.records import Kind
 from throughtime.data.source import BadRecords, MemoryFile, Place, text_suffix
 from throughtime.data.vectors import VectorSequence, divide_arrays
 from throughtime.errors import InputError, first_line
 from throughtime.files import limit_unpacked
+from throughtime.text.texts import format_count
+
+if TYPE_CHECKING:
+    from throughtime.data.dataset import Dataset
 
 STEPS = TIME_NAMES | {"t", "step", "frame"}
 """Usual names of the column that orders the rows of a sequence."""
@@ -158,3 +162,20 @@ def holds_vectors(table: DataTable) -> bool:
     rows = [row for row in table.sample[1:] if len(row) == len(table.first)]
     recurs = len({str(row[table.first.index(str(names["id"]))]) for row in rows}) < len(rows)
     return recurs and {*find_numbers(table, others)} == {*table.first} - others != set()
+
+
+def describe_vectors(dataset: Dataset) -> str:
+    """Describe sequences of vectors: their number and size, what their labels are, and gaps."""
+    records = [record for split in dataset.stored for record in dataset.records(split)]
+    sizes = [len(record.values) for record in records] or [0]
+    features = records[0].features if records else ()
+    shown = ", ".join(features[:SHOWN]) + (", ..." if len(features) > SHOWN else "")
+    whole = all(len({*record.labels}) < 2 for record in records)
+    read = ["one label for each sequence" if whole else "a label for each step"] * bool(records[0].labels)
+    read += [f"{role} in column {name}" for role, name in dataset.columns.items() if role != "features"]
+    if gaps := sum(int(np.isnan(record.values).sum()) for record in records):
+        read.append(
+            f"{gaps:,} numbers are missing and interpolated ({gaps / (sum(sizes) * len(features)):.1%})"
+        )
+    steps = f"{min(sizes):,} to {max(sizes):,} steps of {format_count(len(features), 'number')} ({shown})"
+    return ", ".join([f"{format_count(len(records), 'sequence')} of {steps}", *read])

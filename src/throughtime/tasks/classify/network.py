@@ -181,7 +181,7 @@ def build_export(classifier: Classifier) -> ModelExport:
     return ModelExport(
         lambda int8: {
             "model": build_classifier_graph(model, int8),
-            **({} if partner is None else {partner.part: partner.graph(int8)}),
+            **({} if partner is None else {partner.part: build_partner_graph(partner, int8)}),
         },
         settings | {"mixture": list(classifier.mixture)},
         classifier.codec.save,
@@ -205,6 +205,19 @@ def build_classifier_graph(model: SequenceClassifier, int8: bool) -> Graph:
     vector = model.pooling.graph(graph, encoded.outputs, encoded.final, lengths)
     labels = model.head.weight.shape[0]
     graph.output(model.head.graph_log_probs(graph, vector), "log_probs", "float32", ["batch", labels])
+    return graph
+
+
+def build_partner_graph(partner: Partner, int8: bool) -> Graph:
+    """The graph of what stands beside the network."""
+    if isinstance(partner, GramClassifier):
+        return partner.graph(int8)
+    from throughtime.graphs.graph import Graph
+
+    graph = Graph(partner.part, int8=int8)
+    frames = graph.input("frames", "float32", ["time", "batch", partner.stride * partner.features])
+    answer = partner.graph(graph, frames, graph.input("lengths", "int64", ["batch"]))
+    graph.output(answer, "log_probs", "float32", ["batch", len(partner.bias)])
     return graph
 
 
