@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -66,6 +67,7 @@ def stats(
     Data:
         text: Column of the texts in a table.
     """
+    from throughtime.data.datasets import describe_data
     from throughtime.text.input_warnings import TokenizerCoverage
     from throughtime.text.statistics import Running, ngram_counts
 
@@ -79,6 +81,13 @@ def stats(
         values, table = series_stats(dataset, split, plot)
         report_skipped(dataset)
         return Outcome(values | _count_skipped(dataset), [table])
+    if dataset.kind == "vectors":
+        refuse(f"is for texts, and {data} holds vectors; leave it out", tokens=tokens, ngrams=ngrams, top=top)
+        counts = Counter(label for record in dataset.records(split) for label in record.labels)
+        table = build_table("label", "number", rows=[(label, f"{n:,}") for label, n in counts.most_common()])
+        report_skipped(dataset)
+        about = describe_data(dataset)
+        return Outcome({"data": data, "split": split, "about": about, "labels": dict(counts)}, [about, table])
     codecs = _build_codecs(tokens or dataset.tokens, normaliser, dataset, split, side, min_freq)
     codec = next(iter(codecs.values()))
     tokenizer = codec.tokenizer

@@ -35,6 +35,17 @@ LabelColumn = Annotated[
     str | None,
     Field(description="column or field of the label; null: label, or a common name such as stars"),
 ]
+IdColumn = Annotated[
+    str | None, Field(description="of vectors: column that names the sequence of a row; null: id, ...")
+]
+TimeColumn = Annotated[
+    str | None,
+    Field(description="of vectors: column by which the rows of a sequence are sorted; null: time, ..."),
+]
+FeatureColumns = Annotated[
+    tuple[str, ...] | None,
+    Field(description="of vectors: columns of numbers; null: all others that hold some"),
+]
 Tokens = Annotated[
     str | None,
     architecture(description="tokenizer: char, word, space, unicode, bpe, ...; null: what the data suggest"),
@@ -104,6 +115,11 @@ HIDDEN_DROPOUT = Effect(
     lambda config: config.num_layers > 1 or config.hidden_dropout == 0,
     "with num_layers=1, as it is applied between layers; set num_layers or leave it out",
 )
+
+
+def vector_options(config: Any, kind: str) -> dict[str, Any]:
+    """The options with which `open_dataset` opens vectors, or other data of a kind."""
+    return {"id": config.id, "time": config.time, "features": config.features, "kind": kind}
 
 
 class StackConfig(TrainingConfig):
