@@ -175,15 +175,11 @@ def _sample(corpus: Corpus, part: CorpusPart) -> list[dict[str, Any]]:
 def _read(dataset: Dataset, count: int) -> list[dict[str, Any]]:
     records = itertools.islice(dataset.records(), count)
     if dataset.kind == "vectors":
-        return [
-            {
-                "name": one.name,
-                "steps": len(one.values),
-                "first": one.values[0].tolist(),
-                "labels": [*{*one.labels}],
-            }
-            for one in records
-        ]
+        names = ("name", "steps", "first", "labels")
+        shown = (
+            (it.name, len(it.values), it.values[0].tolist(), [*dict.fromkeys(it.labels)]) for it in records
+        )
+        return [dict(zip(names, row, strict=True)) for row in shown]
     return [record._asdict() for record in records]
 
 

@@ -264,12 +264,11 @@ class Dataset:
             return self.records(split)
         if self.kind == "pairs":
             return (LabelledText(pair.source, pair.target.strip()) for pair in self.records(split))
-        if self.kind in ("tags", "vectors"):
-            read = (lambda one: one) if self.kind == "vectors" else (lambda one: " ".join(one.words))
-            return (LabelledText(read(record), record.label) for record in self.records(split))
-        raise InputError(
-            self.name, f"holds {self.kind} data, not labelled texts; give columns text and label"
-        )
+        if self.kind == "vectors":
+            return (LabelledText(record, record.label) for record in self.records(split))
+        if self.kind == "tags":
+            return (LabelledText(" ".join(record.words), record.label) for record in self.records(split))
+        raise InputError(self.name, f"holds {self.kind} data; give labelled texts: columns text and label")
 
     @property
     def date_format(self) -> str | None:

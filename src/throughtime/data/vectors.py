@@ -44,15 +44,11 @@ class VectorSequence(NamedTuple):
             raise ValueError("holds something that is not a number, or rows of different lengths") from None
         array = array[:, None] if array.ndim == 1 else array
         if array.ndim != 2 or not array.size:
-            raise ValueError(
-                f"has the shape {list(array.shape)}, expected [steps, features], at least 1 each"
-            )
+            raise ValueError(f"has the shape {[*array.shape]}, expected [steps, features], at least 1 each")
         if np.isinf(array).any():
             raise ValueError("holds an infinite number; write NaN where a number is missing")
         if len(labels) not in (0, 1, len(array)):
-            raise ValueError(
-                f"has {len(labels)} labels for {len(array)} steps; give one, or one for each step"
-            )
+            raise ValueError(f"has {len(labels)} labels for {len(array)} steps; give one, or one for each")
         names = tuple(features) or tuple(f"x{number}" for number in range(1, array.shape[1] + 1))
         key = hashlib.sha256(repr(array.shape).encode() + array.tobytes()).hexdigest()[:16]
         return cls(key, name, array, tuple(labels), names)
@@ -61,12 +57,8 @@ class VectorSequence(NamedTuple):
     def label(self) -> str:
         """The one label of the sequence, empty if it has none."""
         if len(names := sorted(set(self.labels))) > 1:
-            problem = (
-                f"changes its label, {names[0]!r} and {names[1]!r}; a classifier needs one for the whole "
-            )
-            raise InputError(
-                f"sequence {self.name}", f"{problem}sequence, `train tag` learns one for each step"
-            )
+            problem = f"has the labels {names[0]!r} and {names[1]!r}; `train tag` learns one for each step"
+            raise InputError(f"sequence {self.name}", problem)
         return self.labels[0] if self.labels else ""
 
     @property
@@ -74,9 +66,9 @@ class VectorSequence(NamedTuple):
         """The label of each step."""
         if len(self.labels) != len(self.values):
             problem = (
-                f"has {len(self.labels)} labels for {len(self.values)} steps; a tagger needs one for each "
+                f"has {len(self.labels)} labels for {len(self.values)} steps; `train classify` learns one"
             )
-            raise InputError(f"sequence {self.name}", f"{problem}step, `train classify` learns one for all")
+            raise InputError(f"sequence {self.name}", f"{problem} for all")
         return self.labels
 
     @property
@@ -99,10 +91,8 @@ def divide_arrays(arrays: Mapping[str, Any], where: str) -> list[VectorSequence]
     import numpy as np
 
     if strange := set(arrays) - {"X", "y", "lengths"} or {"X"} - set(arrays):
-        known = ", ".join(map(repr, arrays))
-        raise InputError(
-            where, f"has the arrays {known}; expected X, y and perhaps lengths, not {min(strange)!r}"
-        )
+        problem = f"has the arrays {', '.join(arrays)}; expected X, y and perhaps lengths"
+        raise InputError(where, f"{problem}, not {min(strange)!r}")
     vectors = np.asarray(arrays["X"])
     y, lengths = (None if arrays.get(name) is None else np.asarray(arrays[name]) for name in ("y", "lengths"))
     shape = f"has an X of the type {vectors.dtype} and the shape {list(vectors.shape)}"

@@ -66,10 +66,9 @@ class VectorCodec:
         scale = np.sqrt(np.nansum((steps - mean) ** 2, 0) / count)
         usual = int(np.quantile([len(sequence) for sequence in sequences], 0.9))
         stride = -(-usual // MAX_STEPS) if whole else 1
-        scale = np.where(scale > 1e-12 * np.abs(mean), scale, 1.0)
-        scales = {"mean": mean.tolist(), "scale": scale.tolist()}
-        settings: Any = {**scales, "features": [*features], "stride": stride, "steps": usual}
-        return cls(settings)
+        means, scales = mean.tolist(), np.where(scale > 1e-12 * np.abs(mean), scale, 1.0).tolist()
+        names = [*features]
+        return cls({"features": names, "mean": means, "scale": scales, "stride": stride, "steps": usual})
 
     def encode(self, sequence: Any) -> Frames:
         """Return the frames of a sequence, [frames, features * stride]."""
@@ -97,16 +96,12 @@ class VectorCodec:
         try:
             array = np.array(getattr(values, "values", values), dtype=np.float64)
         except (TypeError, ValueError):
-            raise InputError(
-                "sequences", "hold something that is not a number, or rows of two sizes"
-            ) from None
+            raise InputError("sequences", "hold something else than rows of numbers of one size") from None
         array = array[:, None] if array.ndim == 1 else array
         width = len(self.features)
         if array.ndim != 2 or not len(array) or array.shape[1] != width or np.isinf(array).any():
             shown = ", ".join(self.features[:8]) + ", ..." * (width > 8)
-            problem = (
-                f"have one of the shape {list(array.shape)}, expected [steps, {width}] of finite numbers"
-            )
+            problem = f"have one of the shape {[*array.shape]}, expected [steps, {width}] of finite numbers"
             raise InputError("sequences", f"{problem} ({shown})")
         return array
 
@@ -171,8 +166,6 @@ def parse_rows(text: str, features: Sequence[str]) -> list[list[float]]:
         try:
             rows.append([float(cell or "nan") for cell in cells])
         except ValueError:
-            problem = (
-                f"have the row {line.strip()[:40]!r}, expected {len(features)} numbers separated by commas"
-            )
-            raise InputError("sequences", problem) from None
+            problem = f"have the row {line.strip()[:40]!r}, expected {len(features)} numbers"
+            raise InputError("sequences", f"{problem} separated by commas") from None
     return rows

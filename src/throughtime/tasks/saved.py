@@ -10,15 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 from throughtime.config import check_config
-from throughtime.data.seen import (
-    Hashes,
-    SeenCount,
-    SeenRecords,
-    hash_records,
-    hash_texts,
-    load_seen,
-    save_seen,
-)
+from throughtime.data.seen import Hashes, SeenCount, SeenRecords, hash_records, load_seen, save_seen
 from throughtime.errors import InputError, ThroughtimeWarning
 from throughtime.files import check_new
 from throughtime.folder import ModelFolder
@@ -160,7 +152,7 @@ class SavedModel:
     def hash_split(self, dataset: Dataset, split: str) -> Iterator[Hashes]:
         """Yield the hashes of the records of a split as the model reads them, many at a time."""
         if dataset.kind == "vectors":
-            return hash_texts(record.key for record in dataset.records(split))
+            return hash_records((record.key,) for record in dataset.records(split))
         is_paired = dataset.kind in ("pairs", "cards")
         return hash_records(dataset.pairs(split) if is_paired else dataset.records(split))
 

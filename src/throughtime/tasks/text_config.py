@@ -117,9 +117,12 @@ HIDDEN_DROPOUT = Effect(
 )
 
 
+VECTOR_SETTINGS = frozenset({"id", "time", "features"})
+
+
 def vector_options(config: Any, kind: str) -> dict[str, Any]:
     """The options with which `open_dataset` opens vectors, or other data of a kind."""
-    return {"id": config.id, "time": config.time, "features": config.features, "kind": kind}
+    return {"kind": kind, **{name: getattr(config, name) for name in sorted(VECTOR_SETTINGS)}}
 
 
 class StackConfig(TrainingConfig):

@@ -108,15 +108,12 @@ def gestures(split: str, *, steps: bool = False) -> list[VectorSequence]:
             sequences.append(VectorSequence.of(values, [label], name, ("x", "y")))
     if not steps:
         return sequences
-    rows = [
-        sequences[first : first + GESTURES_IN_A_ROW] for first in range(0, len(sequences), GESTURES_IN_A_ROW)
-    ]
     joined = []
-    for row in rows:
-        labels = [one.label for one in row for _ in one.values]
-        joined.append(
-            VectorSequence.of(np.concatenate([one.values for one in row]), labels, row[0].name, ("x", "y"))
-        )
+    for first in range(0, len(sequences), GESTURES_IN_A_ROW):
+        row = sequences[first : first + GESTURES_IN_A_ROW]
+        labels = [each.label for each in row for _ in each.values]
+        values = np.concatenate([each.values for each in row])
+        joined.append(VectorSequence.of(values, labels, row[0].name, ("x", "y")))
     return joined
 
 

@@ -125,9 +125,7 @@ class VectorTable(SeriesTable):
         for name, (numbers, moments, tags) in steps.items():
             order = sorted(range(len(moments)), key=moments.__getitem__) or range(len(tags))
             if len({*moments}) < len(moments):
-                items.append(
-                    InputError(str(path), f"has two rows of the sequence {name!r} with the same time")
-                )
+                items.append(InputError(str(path), f"has two rows of the sequence {name!r} of the same time"))
                 continue
             vectors = np.array(numbers).reshape(len(tags), len(features))[order]
             labels = [] if label is None else [tags[step] for step in order]
@@ -156,9 +154,7 @@ def holds_vectors(table: DataTable) -> bool:
     names = {role: find_usual(table.first, role) for role in ("id", "label")}
     if None in names.values() or any(find_usual(table.first, role) for role in ("text", "words")):
         return False
-    others = {name for name in names.values() if name} | {
-        name for name in table.first if name.lower() in STEPS
-    }
+    others = {str(name) for name in names.values()} | {name for name in table.first if name.lower() in STEPS}
     rows = [row for row in table.sample[1:] if len(row) == len(table.first)]
     recurs = len({str(row[table.first.index(str(names["id"]))]) for row in rows}) < len(rows)
     return recurs and {*find_numbers(table, others)} == {*table.first} - others != set()
@@ -174,8 +170,7 @@ def describe_vectors(dataset: Dataset) -> str:
     read = ["one label for each sequence" if whole else "a label for each step"] * bool(records[0].labels)
     read += [f"{role} in column {name}" for role, name in dataset.columns.items() if role != "features"]
     if gaps := sum(int(np.isnan(record.values).sum()) for record in records):
-        read.append(
-            f"{gaps:,} numbers are missing and interpolated ({gaps / (sum(sizes) * len(features)):.1%})"
-        )
+        share = gaps / (sum(sizes) * len(features))
+        read.append(f"{gaps:,} numbers are missing and interpolated ({share:.1%})")
     steps = f"{min(sizes):,} to {max(sizes):,} steps of {format_count(len(features), 'number')} ({shown})"
     return ", ".join([f"{format_count(len(records), 'sequence')} of {steps}", *read])

@@ -36,18 +36,8 @@ class ClassifyConfig(shared.TextConfig):
 
     EPOCHS: ClassVar[int] = 10
     SUGGESTED: ClassVar[frozenset[str]] = frozenset(
-        {
-            "text",
-            "label",
-            "id",
-            "time",
-            "features",
-            "tokens",
-            "max_size",
-            "grams",
-            "convolutions",
-            "early_stopping",
-        }
+        {"text", "label", "tokens", "max_size", "grams", "convolutions", "early_stopping"}
+        | shared.VECTOR_SETTINGS
     )
     EFFECTS: ClassVar[tuple[Effect, ...]] = (
         *shared.TextConfig.EFFECTS,
@@ -132,8 +122,9 @@ class ClassifyConfig(shared.TextConfig):
         """A copy in which the settings left to the data have their values, as it is saved."""
         if dataset.kind == "vectors":
             rows = sum(1 for _ in dataset.records("train"))
-            number = min(max(SEQUENCE_CONVOLUTIONS // max(1, rows), 2_520), 10_080) // 84 * 84
-            number = number if self.convolutions is None else self.convolutions
+            number = self.convolutions
+            if number is None:
+                number = min(max(SEQUENCE_CONVOLUTIONS // max(1, rows), 2_520), 10_080) // 84 * 84
             return self.model_copy(update={"grams": 0, "convolutions": number, **column_settings(dataset)})
         # Only catalogue data say that they are split into words; those with labels are all English.
         split = "basic-english" if dataset.tokens == "space" else None

@@ -103,11 +103,10 @@ class Classifier(TextClassifier, TextPredictor):
 
     def fit_partner(self, dataset: Dataset, splits: Sequence[str]) -> None:
         """Fit the partner to records of some splits with known labels; of many, to a part."""
-        assert self.model.partner is not None
-        given = (
-            record for split in splits if split in dataset.splits for record in labelled_texts(dataset, split)
-        )
-        records = [record for record in given if record.label in self.labels]
+        partner = self.model.partner
+        assert partner is not None
+        given = (labelled_texts(dataset, split) for split in splits if split in dataset.splits)
+        records = [record for split in given for record in split if record.label in self.labels]
         effort, vectors = min(1.0, EFFORT * (self.config.minutes or math.inf)), self.vectors
         if vectors is None:
             apart = math.ceil(sum(len(record.text) for record in records) / (effort * CHARACTERS))
@@ -116,7 +115,8 @@ class Classifier(TextClassifier, TextPredictor):
         some = records[:: max(1, apart)]
         read = [record.text if vectors is None else vectors.encode(record.text) for record in some]
         labels = [self.labels.number(record.label) for record in some]
-        self.model.partner.learn(read, labels, self.config.seed, effort)
+        partner.cpu().learn(read, labels, self.config.seed, effort)
+        partner.to(self.device)
 
     def add_seen(self, dataset: Dataset, out: Path | None = None, processes: Processes | None = None) -> None:
         """Add the other splits too from which the partner of the network has learned."""

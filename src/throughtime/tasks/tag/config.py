@@ -23,9 +23,7 @@ MAX_BROKEN = 0.01
 class TagConfig(shared.StackConfig):
     """A tagger, its data and its training. Null means: chosen from the data."""
 
-    SUGGESTED: ClassVar[frozenset[str]] = frozenset(
-        {"intents", "valid_chunks", "tags", "id", "time", "features"}
-    )
+    SUGGESTED: ClassVar[frozenset[str]] = shared.VECTOR_SETTINGS | {"intents", "valid_chunks", "tags"}
     EFFECTS: ClassVar[tuple[Effect, ...]] = (
         *shared.StackConfig.EFFECTS,
         *(

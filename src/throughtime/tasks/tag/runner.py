@@ -151,14 +151,10 @@ class SentenceTagger(ReadsTexts, ABC):
         """Tag sentences that are split into words already, or the steps of sequences of vectors."""
         if self.vectors is not None:
             return self._tag_steps(self.vectors.list_sequences(sentences), self.vectors, progress)
-        answers = [Tagged(())] * len(check_sentences(sentences))
-        for chosen in batches(sentences, self.sentences_per_batch, progress=progress):
-            check_interrupt()
-            for number, reading in zip(
-                chosen, self._compute([sentences[number] for number in chosen]), strict=True
-            ):
-                answers[number] = self._build_answer(sentences[number], reading)
-        return answers
+        full = [sentence for sentence in check_sentences(sentences) if sentence]
+        readings = iter(self._read_all(full, progress))
+        empty = Tagged(())
+        return [self._build_answer(one, next(readings)) if one else empty for one in sentences]
 
     def _tag_steps(
         self, sequences: Sequence[Any], vectors: VectorCodec, progress: Progress | None
@@ -167,20 +163,21 @@ class SentenceTagger(ReadsTexts, ABC):
         scaled = [vectors.scale(one) for one in sequences]
         pieces = [(number, first) for number, one in enumerate(scaled) for first in range(0, len(one), STEPS)]
         seen = [scaled[number][max(0, first - AROUND) : first + STEPS + AROUND] for number, first in pieces]
+        answers: list[tuple[TaggedWord, ...]] = [()] * len(scaled)
+        for (number, first), reading in zip(pieces, self._read_all(seen, progress), strict=True):
+            inside = slice(min(AROUND, first), min(AROUND, first) + STEPS)
+            reading = TagReading(reading.tags[inside], reading.marginals[inside], None)
+            names = [str(first + step) for step in range(1, len(reading.tags) + 1)]
+            answers[number] += self._build_answer(names, reading).words
+        return [build_answer(words) for words in answers]
+
+    def _read_all(self, sentences: Sequence[Any], progress: Progress | None) -> list[TagReading]:
+        """Read sentences, none of them empty, in batches."""
         readings: dict[int, TagReading] = {}
-        for chosen in batches(seen, self.sentences_per_batch, progress=progress):
+        for chosen in batches(sentences, self.sentences_per_batch, progress=progress):
             check_interrupt()
-            readings |= zip(chosen, self._compute([seen[each] for each in chosen]), strict=True)
-        tags: list[list[Array]] = [[] for _ in scaled]
-        marginals: list[list[Array]] = [[] for _ in scaled]
-        for place, (number, first) in enumerate(pieces):
-            begin = min(AROUND, first)
-            tags[number].append(readings[place].tags[begin : begin + STEPS])
-            marginals[number].append(readings[place].marginals[begin : begin + STEPS])
-        joined = zip(map(np.concatenate, tags), map(np.concatenate, marginals), strict=True)
-        whole = [TagReading(best, shares, None) for best, shares in joined]
-        names = [str(step) for step in range(1, max(map(len, scaled), default=0) + 1)]
-        return [self._build_answer(names[: len(one.tags)], one) for one in whole]
+            readings |= zip(chosen, self._compute([sentences[each] for each in chosen]), strict=True)
+        return [readings[number] for number in range(len(sentences))]
 
     def _build_answer(self, words: Sequence[str], reading: TagReading) -> Tagged:
         """The answer for a sentence, with the tags and the label in words."""
