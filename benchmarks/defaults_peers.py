@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-csv.field_size_limit(1 << 24)  # a manual page may be longer than the 131,072 characters of the default
+csv.field_size_limit(1 << 20)  # a manual page may be longer than the 131,072 characters of the default
 LEVELS = (80, 95)
 Answers = dict[str, dict[str, Any]]
 

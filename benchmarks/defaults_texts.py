@@ -30,7 +30,7 @@ LISTS = (
 )
 PACKAGES = LISTS.split() + "fortunes fortunes-zh fortunes-cs fortunes-de fortunes-es fortunes-ru".split()
 PACKAGES += ["fortunes-min", "fortunes-pl", "manpages-de", "manpages-fr", "manpages-pl"]
-csv.field_size_limit(1 << 24)  # a manual page may be longer than the 131,072 characters of the default
+csv.field_size_limit(1 << 20)  # a manual page may be longer than the 131,072 characters of the default
 LETTERS = re.compile(r"[^\W\d_]{3,14}")
 ROFF = re.compile(r"\\f\(?\w\w?|\\[*(]\w\w|\\.|^[.'].*$", re.MULTILINE)
 

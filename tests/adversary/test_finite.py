@@ -53,7 +53,8 @@ def overflow(folder):
     path = folder / "model.safetensors"
     tensors = load_file(path)
     for tensor in tensors.values():
-        tensor.flat = np.resize(np.array([3e38, -3e38], np.float32), tensor.size)
+        if tensor.dtype == np.float32:
+            tensor.flat = np.resize(np.array([3e38, -3e38], np.float32), tensor.size)
     save_file(tensors, path)
     return folder
 

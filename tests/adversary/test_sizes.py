@@ -93,7 +93,7 @@ def test_hostile_settings_cost_neither_time_nor_memory(model_folder):
 
 @pytest.mark.slow
 def test_a_large_model_takes_at_most_twice_its_size(model_folder):
-    folder = change_config(model_folder("language"), embedding_size=300, hidden_size=300)
+    folder = change_config(model_folder("language"), embedding_size=300, hidden_size=300, counted="none")
     with (folder / "vocabulary.txt").open("a") as file:
         file.writelines(f"word{number}\n" for number in range(250_000))
     path = folder / "model.safetensors"
@@ -102,6 +102,7 @@ def test_a_large_model_takes_at_most_twice_its_size(model_folder):
     ones = {
         name: np.ones(sizes.get(name, (1200, 300)[: one.ndim]), np.float32)
         for name, one in load_file(path).items()
+        if name != "share"
     }
     save_file(ones, path)
     ((problem, _, peak),) = load_elsewhere(folder)
@@ -194,7 +195,8 @@ def test_the_number_of_tensors_has_a_bound(task, model_folder):
 @pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int8])
 def test_weights_in_another_precision_are_refused(dtype, model_folder):
     path = model_folder("classify") / "model.safetensors"
-    save_file({name: tensor.astype(dtype) for name, tensor in load_file(path).items()}, path)
+    weights = {name: tensor for name, tensor in load_file(path).items() if tensor.dtype == np.float32}
+    save_file(load_file(path) | {name: tensor.astype(dtype) for name, tensor in weights.items()}, path)
     refused(path.parent, r"model\.safetensors: .*float32")
 
 

@@ -94,7 +94,7 @@ def test_a_normaliser_goes_with_characters(poem, throughtime, tokens) -> None:
 @pytest.mark.parametrize(
     ("task", "text", "options"),
     [
-        ("language", LINES, {}),
+        ("language", LINES, {"tokens": "unicode"}),
         ("language", LINES, {"tokens": "word", "min_freq": 2}),
         ("language", LINES, {"tokens": "bpe"}),
         ("language", LINES, {"tokens": "char", "normaliser": "letters"}),

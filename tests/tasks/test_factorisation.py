@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import throughtime as tt
 from throughtime.data import dataset as dataset_module
 from throughtime.data.records import blocks
+from throughtime.tasks.counted import LanguageAssets
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.model import RecurrentLanguage
 from throughtime.tasks.ngram.config import NgramConfig
@@ -52,7 +53,7 @@ def learned(data, backward=False):
     )
     codec = Codec.build([TEXT], "char", reserved=("<unk>",))
     config = config.complete(data).suit(len(TEXT))
-    language = RecurrentLanguage.initialise(config, config.frame(codec))
+    language = RecurrentLanguage.initialise(config, LanguageAssets(config.frame(codec), None))
     torch.manual_seed(1)
     for weight in language.model.parameters():
         torch.nn.init.normal_(weight)

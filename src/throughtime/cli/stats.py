@@ -67,7 +67,7 @@ def stats(
     Data:
         text: Column of the texts in a table.
     """
-    from throughtime.data.datasets import describe_data
+    from throughtime.tasks.text_config import suits_pieces
     from throughtime.text.input_warnings import TokenizerCoverage
     from throughtime.text.statistics import Running, ngram_counts
 
@@ -83,11 +83,9 @@ def stats(
         return Outcome(values | _count_skipped(dataset), [table])
     if dataset.kind == "vectors":
         refuse(f"is for texts, and {data} holds vectors; leave it out", tokens=tokens, ngrams=ngrams, top=top)
-        counts = Counter(label for record in dataset.records(split) for label in record.labels)
-        table = build_table("label", "number", rows=[(label, f"{n:,}") for label, n in counts.most_common()])
-        report_skipped(dataset)
-        about = describe_data(dataset)
-        return Outcome({"data": data, "split": split, "about": about, "labels": dict(counts)}, [about, table])
+        return _vector_stats(dataset, split)
+    if tokens is None and dataset.kind == "text" and suits_pieces(dataset):
+        say("Words are counted; as many are rare, `train language` reads parts of words (--tokens bpe).")
     codecs = _build_codecs(tokens or dataset.tokens, normaliser, dataset, split, side, min_freq)
     codec = next(iter(codecs.values()))
     tokenizer = codec.tokenizer
@@ -106,6 +104,16 @@ def stats(
     frequencies = {grams.n: grams.counts for grams in counted[:3]}
     draw_figure(plot, "zipf", frequencies, title=f"Zipf's law in {dataset.name}")
     return Outcome(values, _render(values))
+
+
+def _vector_stats(dataset: Dataset, split: str) -> Outcome:
+    from throughtime.data.datasets import describe_data
+
+    counts = Counter(label for record in dataset.records(split) for label in record.labels)
+    table = build_table("label", "number", rows=[(label, f"{n:,}") for label, n in counts.most_common()])
+    report_skipped(dataset)
+    values = {"data": dataset.name, "split": split, "about": describe_data(dataset), "labels": dict(counts)}
+    return Outcome(values, [values["about"], table])
 
 
 def _build_codecs(

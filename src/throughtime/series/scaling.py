@@ -134,7 +134,7 @@ def fit_scale(name: str, values: Values, scaling: Scaling, power: float = PLAIN)
     the interquartile range, divided by that of a standard normal distribution.
 
     >>> fit_scale("load", np.array([1.0, 3.0, np.nan]), "standard")
-    Scale(centre=2.0, spread=1.0, power=1.0)
+    Scale(centre=2.0, spread=1.0, power=1.0, low=-inf, limit=inf)
     >>> fit_scale("load", np.array([1.0, 2.0, 3.0, 1e9]), "robust").spread < 1e9
     True
     """

@@ -59,7 +59,7 @@ def write_card(
     rows = {"data": f"{config.data}, split train", **words.facts}
     if "parameters" in values:
         rows["weights"] = f"{values['parameters']:,}"
-    if values.get("steps"):
+    if "epochs" in values and values["steps"]:
         rows["training"] = f"{training_length(values)}, seed {config.seed}, {values['device']}"
     rows["validation"] = _best(values) or "not measured"
     table = "\n".join(f"| {name} | {fact} |" for name, fact in rows.items())

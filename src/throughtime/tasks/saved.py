@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 from throughtime.config import check_config
 from throughtime.data.seen import Hashes, SeenCount, SeenRecords, hash_records, load_seen, save_seen
-from throughtime.errors import InputError, ThroughtimeWarning
+from throughtime.errors import InputError
 from throughtime.files import check_new
 from throughtime.folder import ModelFolder
 from throughtime.results import Evaluation
@@ -182,15 +181,11 @@ class SavedModel:
         seen = self.count_seen(dataset, split, others)
         if seen is None:
             return replace(evaluation, values={**evaluation.values, "trained_on": None})
+        said = str(seen)
         if split != "train" and seen.is_certain and seen.trained_on > MOSTLY_SEEN * seen.records:
-            warnings.warn(
-                f"{dataset.name}, split {split}: the model was {seen}, so this is not how well it does on "
-                "new data; evaluate it on other data",
-                ThroughtimeWarning,
-                stacklevel=2,
-            )
+            said = f"Warning: {seen}. How well the model does on new data is not measured here."
         values = {**evaluation.values, "records": seen.records, "trained_on": seen.trained_on}
-        return replace(evaluation, values=values, text=f"{evaluation.text}\n{seen}")
+        return replace(evaluation, values=values, text=f"{evaluation.text}\n{said}")
 
 
 def check_format(run: Any, task: str, chosen: str, asked: str | None) -> None:

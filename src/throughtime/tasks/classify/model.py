@@ -208,7 +208,7 @@ class Classifier(TextClassifier, TextPredictor):
 
     def card(self, values: Mapping[str, Any]) -> str:
         """Return the text of README.md in the model folder; `values` are measurements of the training."""
-        answers = self._answers(values.get("best", {}).get("network_share"))
+        answers = self._answers(values["best"].get("network_share"))
         words = self._words()
         words = replace(words, facts={**words.facts, **answers})
         return write_card(words, self.config, values, self.examples)

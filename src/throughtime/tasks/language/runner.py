@@ -24,7 +24,7 @@ STEPS_PER_BATCH = 128
 TEXTS_PER_BATCH = 32
 
 if TYPE_CHECKING:
-    from throughtime.ngram.model import NgramModel
+    from throughtime.ngram.probabilities import NgramProbabilities
 
 Array = NDArray[Any]
 WritePrompts = Callable[[Sequence[Sequence[int]], Progress | None], list[list[Finished]]]
@@ -107,14 +107,14 @@ class LanguageModelRunner(LanguageWriter, TextRunner):
         self.generation: dict[str, Any] = self.settings["generation"]
         self._states = self.session.sort_numbered("state", self.session.inputs)
         self._next = self.session.sort_numbered("next", self.session.outputs)
-        self._counted: NgramModel | None = None
+        self._counted: NgramProbabilities | None = None
         if (counted := self.settings.get("counted")) is not None:
-            from throughtime.ngram.model import NgramModel
+            from throughtime.ngram.probabilities import NgramProbabilities
 
             session = folder.session("counted")
             tables = dict(zip(session.outputs, session.run(session.outputs, {}), strict=True))
-            self._counted = NgramModel.from_tables(tables, counted["order"], counted["never"])
-            self._weights = counted["network_share"], 1 - counted["network_share"]
+            self._counted = NgramProbabilities.from_tables(tables, counted["order"], counted["never"])
+            self._weights = np.maximum([counted["network_share"], 1 - counted["network_share"]], 1e-300)
 
     @cached_property
     def framing(self) -> Framing:
@@ -133,8 +133,6 @@ class LanguageModelRunner(LanguageWriter, TextRunner):
 
     def _begin(self, rows: int, ids: Sequence[int]) -> Step:
         """Read a prompt; the step continues it in a number of rows."""
-        from throughtime.metrics.measures import mix_log_probs
-
         state = [np.repeat(tensor, rows, axis=0) for tensor in self._read_ids(ids[:-1])]
         words = np.tile(np.array([NOTHING, *ids[:-1]]), (rows, 1))
 
@@ -150,7 +148,7 @@ class LanguageModelRunner(LanguageWriter, TextRunner):
             words = np.concatenate([words, read[:, None]], axis=1)[:, -self._counted.order :]
             with np.errstate(divide="ignore"):
                 counted = np.log(self._counted.distribution(words))
-            return mix_log_probs([newest, counted], self._weights)
+            return self._mix(newest, counted)
 
         return step
 
@@ -176,16 +174,19 @@ class LanguageModelRunner(LanguageWriter, TextRunner):
 
     def _log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Array]:
         """Return ln P of every id given the ids before it."""
-        from throughtime.metrics.measures import mix_log_probs
-
         results: dict[int, Array] = {}
         for chosen in batches(sequences, TEXTS_PER_BATCH):
             results.update(zip(chosen, self._score_batch([sequences[one] for one in chosen]), strict=True))
         alone = [results[number] for number in range(len(sequences))]
         if self._counted is None:
             return alone
-        pairs = zip(alone, self._counted.log_probs(sequences), strict=True)
-        return [mix_log_probs(pair, self._weights) for pair in pairs]
+        return list(map(self._mix, alone, self._counted.log_probs(sequences)))
+
+    def _mix(self, alone: Array, counted: Array) -> Array:
+        """Return ln of the weighted mean of P, from ln P of the network and of the counted model."""
+        network, rest = np.log(self._weights)
+        mixed: Array = np.logaddexp(alone + network, counted + rest)
+        return mixed
 
     def _score_batch(self, sequences: Sequence[Sequence[int]]) -> list[Array]:
         """Return the same for one batch."""
