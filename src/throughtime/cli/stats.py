@@ -112,8 +112,9 @@ def _vector_stats(dataset: Dataset, split: str) -> Outcome:
     counts = Counter(label for record in dataset.records(split) for label in record.labels)
     table = build_table("label", "number", rows=[(label, f"{n:,}") for label, n in counts.most_common()])
     report_skipped(dataset)
-    values = {"data": dataset.name, "split": split, "about": describe_data(dataset), "labels": dict(counts)}
-    return Outcome(values, [values["about"], table])
+    about = describe_data(dataset)
+    values = {"data": dataset.name, "split": split, "about": about, "labels": dict(counts)}
+    return Outcome(values, [about, table])
 
 
 def _build_codecs(
