@@ -1,8 +1,9 @@
-"""Write the sentences that come with the package."""
+"""Write the sentences and the gestures that come with the package."""
 
 from __future__ import annotations
 
-from tools.embedded.corpus import FILE, write
+from tools.embedded import corpus, gestures
 
 if __name__ == "__main__":
-    print(f"{write():,} bytes in {FILE}")
+    for part in (corpus, gestures):
+        print(f"{part.write():,} bytes in {part.FILE}")

@@ -173,7 +173,14 @@ def _sample(corpus: Corpus, part: CorpusPart) -> list[dict[str, Any]]:
 
 
 def _read(dataset: Dataset, count: int) -> list[dict[str, Any]]:
-    return [record._asdict() for record in itertools.islice(dataset.records(), count)]
+    records = itertools.islice(dataset.records(), count)
+    if dataset.kind == "vectors":
+        names = ("name", "steps", "first", "labels")
+        shown = (
+            (it.name, len(it.values), it.values[0].tolist(), [*dict.fromkeys(it.labels)]) for it in records
+        )
+        return [dict(zip(names, row, strict=True)) for row in shown]
+    return [record._asdict() for record in records]
 
 
 def _render(values: dict[str, Any]) -> list[RenderableType]:
@@ -204,7 +211,7 @@ def format_record(record: Mapping[str, Any]) -> str:
     'a day | DET NOUN'
     """
     fields = [value for name, value in record.items() if value or name != "label"]
-    cells = (" ".join(map(str, field)) if isinstance(field, tuple) else str(field) for field in fields)
+    cells = (" ".join(map(str, field)) if isinstance(field, tuple | list) else str(field) for field in fields)
     return " | ".join(cells)
 
 
@@ -264,7 +271,8 @@ def _preview(data: str, kind: str | None, options: dict[str, Any]) -> dict[str, 
 
     try:
         dataset = open_dataset(data, kind=kind, **options)
-        if kind is not None and dataset.kind not in (kind, *ALIKE.get(kind, ())):
+        alike = (kind, *ALIKE.get(kind or "text", ()))
+        if (kind is not None or dataset.kind == "vectors") and dataset.kind not in alike:
             return {"read": f"holds {dataset.kind} data, which this task cannot read", "records": []}
         records = _read(dataset, RECORDS)
         if "condition" in dataset.columns:  # which comes first in the heading too
@@ -279,5 +287,6 @@ def _preview(data: str, kind: str | None, options: dict[str, Any]) -> dict[str, 
         return {"read": str(error), "records": []}
 
 
-ALIKE = {"pairs": ("cards",), "labelled": ("pairs", "tags"), "described": ("labelled", "pairs", "tags")}
+ALIKE = {"pairs": ("cards",), "labelled": ("pairs", "tags", "vectors"), "tags": ("vectors",)}
+ALIKE["described"] = ("labelled", "pairs", "tags")
 """Other kinds of data that a task can read."""

@@ -146,6 +146,15 @@ def read_texts(texts: list[str] | None, file: Path | None) -> Iterator[list[str]
     return iter([[text for block in blocks for text in block]] if flags.json else blocks)
 
 
+def read_sequences(model: Any, file: Path) -> Iterator[list[Any]]:
+    """Return the sequences of vectors in a table or file of arrays; labels in it are not read."""
+    from throughtime.data.readers.vectors import VectorTable
+    from throughtime.data.source import BadRecords
+
+    columns = (model.config.id, model.config.time, None, model.config.features or ())
+    return iter([[*VectorTable(*columns, labelled=False).read((file,), BadRecords())]])
+
+
 def answer_texts(
     check: Callable[..., dict[str, str]] | None,
     blocks: Iterable[list[Any]],

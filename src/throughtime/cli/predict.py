@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from throughtime.cli.console import print_text, stdout
-from throughtime.cli.inputs import answer_texts, load_model, one_line, read_blocks, read_numbers, read_texts
+from throughtime.cli.inputs import (
+    answer_texts,
+    load_model,
+    one_line,
+    read_blocks,
+    read_numbers,
+    read_sequences,
+    read_texts,
+)
 from throughtime.cli.options import Run, StrategyOptions, search_arguments
 from throughtime.cli.output import Outcome, as_command, build_table, flags
 from throughtime.errors import InputError
@@ -61,6 +69,8 @@ class PredictCommand:
 
     def input_warnings(self, model: Any) -> Callable[..., dict[str, str]] | None:
         """Return the function that warns about inputs, if there is one."""
+        if getattr(model, "vectors", None) is not None:
+            return None
         return getattr(model, "input_warnings", None)
 
     def show(self, answers: Answers, typed: bool, options: Mapping[str, Any]) -> None:
@@ -70,9 +80,12 @@ class PredictCommand:
 
     def run(self, run: Path, device: str, options: dict[str, Any]) -> Outcome:
         """Load the model of a run, and answer all inputs."""
-        where = str(options.get("file") or "stdin")
+        file = options.get("file")
+        where = str(file or "stdin")
         typed, blocks = self.read(options)
         model = load_model(run, device, self.task.name)
+        if file is not None and getattr(model, "vectors", None) is not None:
+            blocks = read_sequences(model, file)
         blocks = self.check(model, blocks, None if typed else where)
         keywords = search_arguments(options)
         if "k" in options and not flags.json:
@@ -82,7 +95,7 @@ class PredictCommand:
         if not flags.json:
             self.show(answers, typed, options)
             return Outcome({})
-        values = [{self.field: text, **_values(answer)} for _, text, answer in answers]
+        values = [{self.field: getattr(text, "name", text), **_values(answer)} for _, text, answer in answers]
         seed = {"seed": options["seed"]} if "seed" in options else {}
         return Outcome({"run": str(run), **seed, self.noun: values})
 
@@ -105,6 +118,8 @@ class TagCommand(PredictCommand):
 
       throughtime tag runs/snips --json "play some jazz"
 
+      throughtime tag runs/steps --file sequences.csv
+
       cat words.txt | throughtime tag runs/ewt > tagged.txt
     """
 
@@ -113,7 +128,10 @@ class TagCommand(PredictCommand):
     def show(self, answers: Answers, typed: bool, options: Mapping[str, Any]) -> None:
         """Print a line for each sentence."""
         console = stdout()
-        for _, _, sentence in answers:
+        for _, given, sentence in answers:
+            if hasattr(given, "name"):
+                print_text("\t".join([given.name, *sentence.tags]))
+                continue
             print_tags(console, sentence)
 
 
@@ -209,6 +227,8 @@ class ClassifyCommand(PredictCommand):
 
       throughtime classify runs/intents --k 2 --json "will it rain in Oslo?"
 
+      throughtime classify runs/gestures --file new.csv
+
     Args:
         k: Number of labels per text; by default 5, 1 for lines of a file, all with --json.
     """
@@ -221,7 +241,9 @@ class ClassifyCommand(PredictCommand):
         style: dict[str, Any] = {"show_header": False, "title_justify": "left", "padding": (0, 1)}
         for _, text, answer in answers:
             if not typed:
-                print_text("\t".join(f"{one_line(label)}\t{share:.4f}" for label, share in answer.ranked))
+                name = [text.name] if hasattr(text, "name") else []
+                ranked = (f"{one_line(label)}\t{share:.4f}" for label, share in answer.ranked)
+                print_text("\t".join([*name, *ranked]))
                 continue
             rows = [(label, f"{share:7.2%}", ProgressBar(1.0, share, 30)) for label, share in answer.ranked]
             title = Text(one_line(text))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -80,6 +81,9 @@ def stats(
         values, table = series_stats(dataset, split, plot)
         report_skipped(dataset)
         return Outcome(values | _count_skipped(dataset), [table])
+    if dataset.kind == "vectors":
+        refuse(f"is for texts, and {data} holds vectors; leave it out", tokens=tokens, ngrams=ngrams, top=top)
+        return _vector_stats(dataset, split)
     if tokens is None and dataset.kind == "text" and suits_pieces(dataset):
         say("Words are counted; as many are rare, `train language` reads parts of words (--tokens bpe).")
     codecs = _build_codecs(tokens or dataset.tokens, normaliser, dataset, split, side, min_freq)
@@ -100,6 +104,17 @@ def stats(
     frequencies = {grams.n: grams.counts for grams in counted[:3]}
     draw_figure(plot, "zipf", frequencies, title=f"Zipf's law in {dataset.name}")
     return Outcome(values, _render(values))
+
+
+def _vector_stats(dataset: Dataset, split: str) -> Outcome:
+    from throughtime.data.datasets import describe_data
+
+    counts = Counter(label for record in dataset.records(split) for label in record.labels)
+    table = build_table("label", "number", rows=[(label, f"{n:,}") for label, n in counts.most_common()])
+    report_skipped(dataset)
+    about = describe_data(dataset)
+    values = {"data": dataset.name, "split": split, "about": about, "labels": dict(counts)}
+    return Outcome(values, [about, table])
 
 
 def _build_codecs(

@@ -94,9 +94,9 @@ DATA_OPTIONS: dict[str, dict[str, Any]] = {
     "texts": {},
     "text": {"text": COLUMN},
     "pairs": {"source": COLUMN, "target": COLUMN},
-    "labelled": {"text": COLUMN, "label": COLUMN},
+    "labelled": {"text": COLUMN, "label": COLUMN, "id": COLUMN, "time": COLUMN},
     "described": {"condition": COLUMN, "text": COLUMN},
-    "tags": {"words": COLUMN, "tags": COLUMN},
+    "tags": {"words": COLUMN, "tags": COLUMN, "id": COLUMN, "time": COLUMN},
     "series": {
         **{"id": COLUMN, "time": COLUMN, "target": Annotated[COLUMNS, TARGETS]},
         **{"known": COLUMNS, "past": COLUMNS, "date_format": COLUMN},

@@ -217,7 +217,7 @@ class Dataset:
             return self._read("all", self.bad)
         if self.kind == "series":
             return self._cut_along_time(split)
-        if self.kind in ("pairs", "cards", "labelled", "described"):
+        if self.kind in ("pairs", "cards", "labelled", "described", "vectors"):
             # The side that comes first in a file decides, so that both directions have the same splits.
             wanted = self._lots[split]
             stored = self._stored_records("all", self.bad)
@@ -264,10 +264,11 @@ class Dataset:
             return self.records(split)
         if self.kind == "pairs":
             return (LabelledText(pair.source, pair.target.strip()) for pair in self.records(split))
+        if self.kind == "vectors":
+            return (LabelledText(record, record.label) for record in self.records(split))
         if self.kind == "tags":
             return (LabelledText(" ".join(record.words), record.label) for record in self.records(split))
-        problem = f"holds {self.kind} data, not labelled texts; give a table with columns text and label"
-        raise InputError(self.name, problem)
+        raise InputError(self.name, f"holds {self.kind} data; give labelled texts: columns text and label")
 
     @property
     def date_format(self) -> str | None:

@@ -19,6 +19,7 @@ from throughtime.data.readers.columns import ColumnRoles, kind_of, languages_of
 from throughtime.data.readers.panel import Roles, choose_series
 from throughtime.data.readers.series import SeriesTable
 from throughtime.data.readers.tabular import TableReader
+from throughtime.data.readers.vectors import VectorTable, describe_vectors
 from throughtime.data.source import (
     BadRecords,
     MemoryFile,
@@ -40,6 +41,7 @@ __all__ = ["Dataset", "open_dataset"]
 
 LAYOUTS = ("lines", "stream")
 OPTIONS = {"series": {"id": "identifier", "target": "values"}, "columns": {"words": "word", "tags": "tag"}}
+OPTIONS["vectors"] = {"id": "identifier", "tags": "label", "features": "values"}
 """The options of a reader, by role, where they have names of their own."""
 DataLike = str | os.PathLike[str] | Dataset | Iterable[Any]
 """Data as `open_dataset` takes them."""
@@ -93,6 +95,8 @@ def open_dataset(
     Dataset('<memory 0e1773cb>': 100 labelled; train, valid, test)
     """
     chosen, bad = _check_choices(kind, columns), BadRecords(skip_bad)
+    if kind in ("labelled", "tags") and "id" in chosen:
+        kind = "vectors"
     if isinstance(data, Dataset):
         return data
     if not isinstance(data, str | os.PathLike):
@@ -237,6 +241,8 @@ def _open_path(
     built = build_reader(chosen, {option: value for option, value in options.items() if option in taken})
     if chosen == "moses" and all(by_name) and strict:
         _direction(name, by_name, *sides)
+    if isinstance(built, VectorTable):
+        return Dataset(name, built, splits, columns=built.names(files[0]), bad=bad)
     words = chosen == "columns" and bool(names)
     if not (isinstance(built, TableReader) or words):
         sides = sides if built.kind == "pairs" else (None, None)
@@ -309,6 +315,8 @@ def describe_data(dataset: Dataset, roles: Roles | None = None) -> str:
     name = "data" if dataset.name.startswith(MEMORY) else dataset.name
     if dataset.kind == "series":
         return f"{name}: {_describe_series(dataset, roles or Roles())}"
+    if dataset.kind == "vectors":
+        return f"{name}: {describe_vectors(dataset)}"
     count = dataset.count_records()
     columns = [f"column {column}" for column in dataset.columns.values()]
     if not columns and isinstance(dataset.reader, TableReader):

@@ -13,14 +13,16 @@ from throughtime.data.dataset import ALIASES, SIDES, SPLITS, Dataset
 from throughtime.data.readers import build_reader, guess_kind
 from throughtime.data.readers.columns import Column, choose_columns, kind_of, languages_of
 from throughtime.data.readers.tables import DataTable, format_cells
+from throughtime.data.readers.vectors import VectorTable, holds_vectors
 from throughtime.data.records import FORMS, RECORDS, Records, is_number, list_values, shorten_repr
 from throughtime.data.source import BadRecords, MemoryFile, naming_items
+from throughtime.data.vectors import VectorSequence, divide_arrays
 from throughtime.errors import InputError
 
 MEMORY = "<memory"
 """The start of the names of data that were given as Python objects."""
 _EXPECTED = "give a name, a path, a list of records, a DataFrame, or a dict of splits"
-KINDS = ("text", "pairs", "labelled", "described", "tags", "series")
+KINDS = ("text", "pairs", "labelled", "described", "tags", "series", "vectors")
 
 
 class MemoryReader:
@@ -58,11 +60,11 @@ def open_objects(
             problem = f"holds {part_kind} data, but the split before it holds {record_kind} data"
             raise InputError(where, problem)
         files[split], names = (file,), names or part_names
-    series, pairs = record_kind == "series", record_kind == "pairs"
+    series, pairs, vectors = (record_kind == kind for kind in ("series", "pairs", "vectors"))
     unused = [
         role for role, column in columns.items() if column is not None and not (pairs and role in SIDES)
     ]
-    if strict and unused and not (series or names):
+    if strict and unused and not (series or names or vectors):
         problem = f"is {columns[unused[0]]!r}, but data have no named columns; leave it out"
         raise InputError(unused[0], problem)
     digest = hashlib.sha256(record_kind.encode())
@@ -71,9 +73,17 @@ def open_objects(
         for item in file.items:
             # As a plain tuple: the same data keep their name when a class of records is renamed.
             plain = repr(tuple(item) if isinstance(item, tuple) else item)
+            plain = repr((item.key, item.labels)) if isinstance(item, VectorSequence) else plain
             digest.update(plain.encode("utf-8", "backslashreplace"))
-    options = {"identifier": columns.get("id"), "time": columns.get("time")}
+    options: dict[str, Any] = {"identifier": columns.get("id"), "time": columns.get("time")}
     reader = build_reader("series", options) if series else MemoryReader(record_kind)
+    if vectors:
+        options |= {
+            "label": columns.get("label") or columns.get("tags"),
+            "values": columns.get("features") or (),
+        }
+        table = VectorTable(**options)
+        reader, names = table, table.names(file) if isinstance(file.items[0], list) else {}
     languages = languages_of(names, *map(columns.get, SIDES)) if pairs else ()
     name = f"{MEMORY} {digest.hexdigest()[:8]}>"
     dataset = Dataset(name, reader, files, languages=languages, columns=names, bad=bad)
@@ -92,9 +102,13 @@ def _read(
         )
         raise InputError(where, problem)
     names: dict[str, str] = {}
+    if (arrays := _arrays(data)) is not None:
+        return "vectors", "vectors", names, MemoryFile(divide_arrays(arrays, where), where)
     rows = _table_rows(data, where)
     if rows is not None:
         file = MemoryFile(rows, where)
+        if kind == "vectors" or (kind in (None, "labelled", "tags") and holds_vectors(DataTable(file))):
+            return "vectors", "vectors", names, MemoryFile([rows[0], *format_cells(rows[1:])], where)
         kind = kind or kind_of(roles) or guess_kind(DataTable(file))
         if kind == "series":
             dated = any(isinstance(cell, datetime.date) for row in rows[1:2] for cell in row)
@@ -111,12 +125,30 @@ def _read(
             raise InputError(where, f"is of type {type(data).__name__}; {_EXPECTED}") from None
     if not items:
         raise InputError(where, "is empty; give at least one record")
-    kind = kind or _kind(items[0], where)
+    kind = "vectors" if _has_vectors(items[0], kind) else kind or _kind(items[0], where)
     if kind == "series":
         return kind, kind, names, MemoryFile([["y"], *format_cells([[value] for value in items])], where)
     records = _records(items, where, kind)
     record_kind = next((RECORDS[type(one)] for one in records if type(one) in RECORDS), kind)
     return kind, record_kind, names, MemoryFile(records, where)
+
+
+def _arrays(data: Any) -> Mapping[str, Any] | None:
+    """Return X, y and lengths if data are such arrays: a dict of them, or (X, y)."""
+    if isinstance(data, Mapping) and hasattr(data.get("X"), "ndim"):
+        return data
+    if isinstance(data, tuple) and len(data) == 2 and getattr(data[0], "ndim", None) in (2, 3):
+        return dict(zip(("X", "y"), data, strict=True))
+    return None
+
+
+def _has_vectors(item: Any, kind: str | None) -> bool:
+    """Return whether an item is (vectors, label); a list of numbers alone may be the condition of a text."""
+    if kind not in (None, "labelled", "tags") or not isinstance(item, list | tuple) or len(item) != 2:
+        return False
+    values = list_values(item[0])
+    first = list_values(values[0]) if isinstance(values, list) and values else None
+    return (kind is not None and is_number(first)) or (isinstance(first, list) and all(map(is_number, first)))
 
 
 def _kind(first: Any, where: str) -> str:

@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
+from throughtime.data.vectors import VectorSequence
 from throughtime.text.texts import MAX_NUMBER
 
-Kind = Literal["text", "pairs", "tags", "series", "cards", "labelled", "described"]
+Kind = Literal["text", "pairs", "tags", "series", "cards", "labelled", "described", "vectors"]
 """The kinds of records that a reader may yield."""
 
 
@@ -112,6 +113,7 @@ FORMS = {
     "labelled": "(text, label)",
     "described": "(condition, text), where the condition is a label or a list of numbers",
     "tags": "(words, tags), two lists of the same length",
+    "vectors": "(vectors, label), an array [steps, features] and a label or a label for each step",
 }
 
 
@@ -122,6 +124,7 @@ RECORDS: dict[type, Kind] = {
     DescribedText: "described",
     TaggedSentence: "tags",
     Flashcard: "cards",
+    VectorSequence: "vectors",
 }
 
 
@@ -146,11 +149,11 @@ class Records:
             self.first = type(record)
         if type(record) is not self.first:
             raise ValueError(f"has a different form than the items before it: {shorten_repr(item)}")
-        if isinstance(record, DescribedText):
-            self.width = self.width or len(record.vector)
-            if len(record.vector) != self.width:
-                problem = f"has {len(record.vector)} numbers, the items before it have {self.width}"
-                raise CellError(item[0], problem)
+        if isinstance(record, DescribedText | VectorSequence):
+            size = len(record.vector if isinstance(record, DescribedText) else record.features)
+            self.width = self.width or size
+            if size != self.width:
+                raise CellError(item[0], f"has {size} numbers, the items before it have {self.width}")
         return record
 
 
@@ -234,10 +237,19 @@ def _read_tagged(item: Any) -> TaggedSentence:
     return TaggedSentence(tuple(sides[0]), tuple(sides[1]), _label(label[0]) if label else "")
 
 
+def _read_vectors(item: Any) -> VectorSequence:
+    values, label = _parts(item, "vectors")
+    labels = list_values(label)
+    return VectorSequence.of(
+        values, [_label(one) for one in (labels if isinstance(labels, list) else [label])]
+    )
+
+
 READ: dict[str, Callable[[Any], Any]] = {
     "text": lambda item: Line(_text(item)),
     "pairs": lambda item: Pair(*map(_text, _parts(item, "pairs"))),
     "labelled": _read_labelled,
     "described": _read_described,
     "tags": _read_tagged,
+    "vectors": _read_vectors,
 }

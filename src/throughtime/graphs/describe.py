@@ -30,7 +30,7 @@ NARROW = 8
 MAX_ID = 2**31 - 1
 WEIGHTS = ("int8", "float16", "float32")
 OPERATORS = frozenset(
-    "Abs Add And Cast Concat Cos Div Equal Exp Expand Gather GatherElements Gemm Greater "
+    "Abs Add And Cast Concat Conv Cos Div Equal Exp Expand Gather GatherElements Gemm Greater "
     "GreaterOrEqual Identity LayerNormalization Less LessOrEqual Log LogSoftmax MatMul Max Min Mul "
     "Neg Not Or Pad Pow Range Reciprocal ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum Relu "
     "Reshape Scan ScatterElements Shape Sigmoid Sin Slice Softmax Softplus Split Sqrt Squeeze Sub "

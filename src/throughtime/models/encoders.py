@@ -22,6 +22,8 @@ T = TypeVar("T", Tensor, str)
 class RecurrentEncoder(Encoder):
     """An embedding and a stack: any cell, any depth, in one direction or both.
 
+    Of vectors, the embedding is a linear map.
+
     The states of the two directions of a layer are concatenated, so that a decoder need not know about
     directions. Dropout applies to the embedded tokens (`dropout`) and to the outputs (`output_dropout`); the
     stack has its own between layers.
@@ -33,7 +35,12 @@ class RecurrentEncoder(Encoder):
     """
 
     def __init__(
-        self, embedding: nn.Embedding, stack: Stack, *, dropout: float = 0.0, output_dropout: float = 0.0
+        self,
+        embedding: nn.Embedding | nn.Linear,
+        stack: Stack,
+        *,
+        dropout: float = 0.0,
+        output_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         for layer in cast(list[Layer], list(stack.layers)):
@@ -57,7 +64,11 @@ class RecurrentEncoder(Encoder):
 
     def graph(self, ops: Ops, source: str, lengths: str) -> GraphEncoded:
         """See `Encoder`."""
-        outputs, flat = self.stack.graph(ops, ops.lookup(self.embedding.weight, source), None, lengths)
+        if isinstance(self.embedding, nn.Linear):
+            embedded = ops.linear(source, self.embedding.weight, self.embedding.bias)
+        else:
+            embedded = ops.lookup(self.embedding.weight, source)
+        outputs, flat = self.stack.graph(ops, embedded, None, lengths)
         state = self._join_directions(flat, ops.concat)
         return GraphEncoded(outputs, state, state[-len(self._sizes()[-1])], lengths)
 

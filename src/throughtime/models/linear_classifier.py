@@ -6,15 +6,18 @@ scikit-learn's `LogisticRegression(C=1 / penalty)`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
+
+from throughtime.cells.base import Ops
 
 ITERATIONS = 30
 """Maximum number of iterations for one penalty, from the weights of the one before."""
@@ -97,6 +100,54 @@ class LinearMap(NamedTuple):
     def log_probs(self, rows: Rows) -> Tensor:
         """ln P of every class, [N, classes]."""
         return torch.log_softmax(_times(rows, self.weight) + self.bias, 1)
+
+
+class Partner(nn.Module):
+    """P = softmax(W f + b) over features f of a sequence; its answers are mixed with those of a network."""
+
+    name: ClassVar[str]
+    """The name of its graph, and of what it reads."""
+    title: ClassVar[str]
+    splits: ClassVar[tuple[str, ...]] = ("train",)
+    """The splits to which it is fitted; a mixture is chosen by what it learns from the first alone."""
+    min_gain: ClassVar[float] = 0.0
+    """Nats by which a mixture must be better than its answers alone."""
+    constants: ClassVar[tuple[str, ...]] = ("mixture",)
+    """Buffers that its graph gives too."""
+    weight: Tensor
+    bias: Tensor
+    mixture: Tensor
+
+    def __init__(self, width: int, labels: int) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.zeros(width, labels))
+        self.register_buffer("bias", torch.zeros(labels))
+        self.register_buffer("mixture", torch.tensor([1.0, 0.0]))
+
+    @property
+    @abstractmethod
+    def inputs(self) -> Mapping[str, tuple[str, list[str | int]]]:
+        """The types and shapes of what it reads."""
+
+    @abstractmethod
+    def learn(self, sequences: Sequence[Any], labels: Sequence[int], seed: int, effort: float) -> None:
+        """Fit the weights to sequences; `effort` is a share of the usual products."""
+
+    @abstractmethod
+    def score(self, *given: Tensor) -> Tensor:
+        """W f for its inputs, [B, labels]."""
+
+    @abstractmethod
+    def graph(self, ops: Ops, *given: str) -> str:
+        """`score` in a graph."""
+
+    @abstractmethod
+    def draw(self, size: int, batch: int, draws: torch.Generator) -> list[Tensor]:
+        """Draw inputs, for tests of its graph."""
+
+    def log_probs(self, *given: Tensor) -> Tensor:
+        """ln P of every label, [B, labels]."""
+        return torch.log_softmax(self.score(*given) + self.bias, -1)
 
 
 def fit_chosen(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from throughtime.results import Progress
 from throughtime.runtime.session import ExportedModel, ExportFolder
-from throughtime.text.codec import Codec
+from throughtime.runtime.vectors import open_codec
 from throughtime.text.input_warnings import ReadsTexts
 
 Ids = NDArray[np.int64]
@@ -19,22 +19,26 @@ Ids = NDArray[np.int64]
 class TextRunner(ReadsTexts, ExportedModel):
     """A model with one graph and one codec."""
 
-    codec: Codec
+    codec: Any  # of texts or of vectors
 
     def __init__(self, folder: ExportFolder) -> None:
         super().__init__(folder)
-        self.session, self.codec = folder.session("model"), Codec.load(folder.path)
+        self.session, self.codec = folder.session("model"), open_codec(folder.path)
 
 
-def pad(sequences: Sequence[Sequence[int]]) -> tuple[Ids, Ids]:
+def pad(sequences: Sequence[Any]) -> tuple[NDArray[Any], Ids]:
     """One sequence per column [T, B], padded with zeros, and the lengths [B]; T is at least 1.
+
+    Sequences of vectors are [T, B, size].
 
     >>> ids, lengths = pad([[5, 6, 7], [8]])
     >>> ids.tolist(), lengths.tolist()
     ([[5, 8], [6, 0], [7, 0]], [3, 1])
     """
     lengths = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
-    ids = np.zeros((max(1, int(lengths.max(initial=0))), len(sequences)), dtype=np.int64)
+    shape = (max(1, int(lengths.max(initial=0))), len(sequences))
+    vectors = isinstance(sequences[0], np.ndarray) if len(sequences) else False
+    ids = np.zeros((*shape, *sequences[0].shape[1:]), np.float32) if vectors else np.zeros(shape, np.int64)
     for column, one in enumerate(sequences):
         ids[: len(one), column] = one
     return ids, lengths

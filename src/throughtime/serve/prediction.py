@@ -22,6 +22,7 @@ from throughtime.serve.requests import (
     Text,
     Texts,
     TextsRequest,
+    VectorsRequest,
     as_list,
     check_cost,
     check_limit,
@@ -96,12 +97,25 @@ def build_router(task: type[Task]) -> APIRouter:
 def build_request(task: type[Task]) -> type[TextsRequest]:
     """Build the type of the requests of a task whose models answer texts."""
     name = f"{task.command.title()}Request"
-    kind = create_model(name, __base__=TextsRequest, __doc__=f"Texts, and options. {task.answer}")
+    base = VectorsRequest if task.vectors else TextsRequest
+    kind = create_model(name, __base__=base, __doc__=f"Texts, and options. {task.answer}")
     return kind if task.prediction is None else take_options(task.prediction)(kind)
+
+
+async def _check_vectors(request: Request, asked: VectorsRequest, task: type[Task]) -> None:
+    """Refuse vectors that the model does not read, before they join those of other requests."""
+    served = admit(request, as_list(asked.q)).models.choose(asked.model, task.command)
+    vectors = getattr(served.model, "vectors", None)
+    if vectors is None and asked.has_arrays:
+        raise RefusalError(400, f"q: holds numbers, and {served.name} reads texts", param="q")
+    if vectors is not None:
+        await get_service(request).run_aside(request, lambda: [vectors.read(one) for one in as_list(asked.q)])
 
 
 async def _predict(request: Request, asked: TextsRequest, task: type[Task]) -> Response:
     """Call the method of the task for the texts, in batches with requests of the same options."""
+    if isinstance(asked, VectorsRequest):
+        await _check_vectors(request, asked, task)
     options = asked.model_dump(exclude={"q", "model"})
     estimate = COSTS.get(task.name, _cost_of_reading)
     check_cost(estimate(as_list(asked.q), options), get_service(request).options)

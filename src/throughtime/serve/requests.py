@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
+from typing import Annotated, Any, ClassVar, Self, TypeVar, get_type_hints
 
 from fastapi import Request
 from pydantic import (
@@ -14,6 +15,9 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    WithJsonSchema,
     create_model,
     model_validator,
 )
@@ -223,6 +227,65 @@ class TextsRequest(Fields):
 
     q: Texts
     model: Text | None = None
+
+
+NUMBERS = {"type": "array", "items": {"anyOf": [{"type": "number"}, {"type": "null"}]}}
+SEQUENCE = {"type": "array", "items": NUMBERS}
+TEXT = {"type": "string"}
+SCHEMA = {"anyOf": [TEXT, {"type": "array", "items": TEXT}, SEQUENCE, {"type": "array", "items": SEQUENCE}]}
+
+
+class VectorsRequest(TextsRequest):
+    """Texts, or sequences of vectors for a model that reads these.
+
+    A sequence is a list of vectors, which are lists of numbers, null where one is missing; or a text with a
+    line of numbers for each step.
+    """
+
+    q: Annotated[Texts, WithJsonSchema(SCHEMA)]
+    _arrays: bool = PrivateAttr(False)
+
+    @property
+    def has_arrays(self) -> bool:
+        """Whether numbers were given."""
+        return self._arrays
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _write_arrays(cls, values: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        """Write sequences of vectors as texts, so that they count and travel as these."""
+        q: Any = values.get("q") if isinstance(values, dict) else None
+        depth = _count_depth(q)
+        if depth:
+            q = [_write_rows(one) for one in q] if depth == 3 else _write_rows(q)
+            values = {**values, "q": q}
+        asked = validate(values)
+        asked._arrays = bool(depth)
+        return asked
+
+
+def _count_depth(value: Any) -> int:
+    """The depth of lists of numbers, 0 for anything else.
+
+    >>> _count_depth([[1, 2], [3, None]]), _count_depth(["a text"])
+    (2, 0)
+    """
+    if not isinstance(value, list) or not value:
+        return 0
+    inside = _count_depth(value[0])
+    numbers = value[0] is None or (isinstance(value[0], int | float) and not isinstance(value[0], bool))
+    return inside + 1 if 0 < inside < 3 else int(numbers)
+
+
+def _write_rows(sequence: Any) -> str:
+    """Return a sequence of vectors as text, a line for each step."""
+    lines = []
+    for row in sequence if isinstance(sequence, list) else [sequence]:
+        cells = row if isinstance(row, list) else [row]
+        if not all(cell is None or (isinstance(cell, int | float) and math.isfinite(cell)) for cell in cells):
+            raise ValueError("q holds something that is not a finite number")
+        lines.append(",".join("" if cell is None else repr(cell) for cell in cells))
+    return "\n".join(lines)
 
 
 class SearchRequest(Fields):

@@ -83,6 +83,8 @@ class Task(Generic[Trained]):
     """A function that opens an export without torch."""
     route: ClassVar[str | None] = None
     """The module of its HTTP endpoints."""
+    vectors: ClassVar[bool] = False
+    """Whether its models may read sequences of vectors in place of texts."""
     answer: ClassVar[str] = ""
     """What the answer to a text holds, in a sentence, for the description of the endpoint."""
     requests: ClassVar[Mapping[str, Mapping[str, Any]]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from throughtime.errors import InputError, unknown
 from throughtime.folder import ModelFolder
@@ -82,11 +82,12 @@ def labelled_texts(dataset: Dataset, split: str) -> Iterator[LabelledText]:
     """Yield the labelled texts of a split; refuse a text without a label."""
     for record in dataset.labelled_texts(split):
         if not record.label:
-            raise InputError(dataset.name, f"has no label for {record.text[:40]!r}; every text needs one")
+            name = getattr(record.text, "name", None) or record.text[:40]
+            raise InputError(dataset.name, f"has no label for {name!r}; every text needs one")
         yield record
 
 
-def column_settings(dataset: Dataset, label: str = "label") -> dict[str, str]:
+def column_settings(dataset: Dataset, label: str = "label") -> dict[str, Any]:
     """Return the columns of a table as settings, so that the model finds them in other files too.
 
     `label` is the setting of the column of labels.

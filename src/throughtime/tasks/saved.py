@@ -150,6 +150,8 @@ class SavedModel:
 
     def hash_split(self, dataset: Dataset, split: str) -> Iterator[Hashes]:
         """Yield the hashes of the records of a split as the model reads them, many at a time."""
+        if dataset.kind == "vectors":
+            return hash_records((record.key,) for record in dataset.records(split))
         is_paired = dataset.kind in ("pairs", "cards")
         return hash_records(dataset.pairs(split) if is_paired else dataset.records(split))
 

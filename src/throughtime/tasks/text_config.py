@@ -35,6 +35,17 @@ LabelColumn = Annotated[
     str | None,
     Field(description="column or field of the label; null: label, or a common name such as stars"),
 ]
+IdColumn = Annotated[
+    str | None, Field(description="of vectors: column that names the sequence of a row; null: id, ...")
+]
+TimeColumn = Annotated[
+    str | None,
+    Field(description="of vectors: column by which the rows of a sequence are sorted; null: time, ..."),
+]
+FeatureColumns = Annotated[
+    tuple[str, ...] | None,
+    Field(description="of vectors: columns of numbers; null: all others that hold some"),
+]
 Tokens = Annotated[
     str | None,
     architecture(description="tokenizer: char, word, space, unicode, bpe, ...; null: what the data suggest"),
@@ -104,6 +115,14 @@ HIDDEN_DROPOUT = Effect(
     lambda config: config.num_layers > 1 or config.hidden_dropout == 0,
     "with num_layers=1, as it is applied between layers; set num_layers or leave it out",
 )
+
+
+VECTOR_SETTINGS = frozenset({"id", "time", "features"})
+
+
+def vector_options(config: Any, kind: str) -> dict[str, Any]:
+    """The options with which `open_dataset` opens vectors, or other data of a kind."""
+    return {"kind": kind, **{name: getattr(config, name) for name in sorted(VECTOR_SETTINGS)}}
 
 
 class StackConfig(TrainingConfig):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from throughtime.errors import InputError, check_whole
 from throughtime.runtime.keywords import split_options
 from throughtime.runtime.search import Finished, choose_search
+from throughtime.runtime.vectors import VectorCodec, open_codec
 from throughtime.tasks.base import Predictor, Progress
 from throughtime.text.codec import Codec
 from throughtime.text.input_warnings import ReadsTexts
@@ -26,9 +27,9 @@ WritePrompts = Callable[[Sequence[Any], Progress | None], list[list[Finished]]]
 
 
 class TextAssets(NamedTuple):
-    """The codec of a model, and the labels of its texts if it has any."""
+    """The codec of a model, and the labels of its texts or vectors if it has any."""
 
-    codec: Codec
+    codec: Any
     labels: Labels | None = None
 
     @property
@@ -48,7 +49,7 @@ class TextAssets(NamedTuple):
         """Read the assets that `save` wrote."""
         from throughtime.tasks.labels import Labels
 
-        return cls(Codec.load(folder.path), Labels.load(folder) if labelled else None)
+        return cls(open_codec(folder.path), Labels.load(folder) if labelled else None)
 
 
 class TextPredictor(ReadsTexts, Predictor):
@@ -68,11 +69,15 @@ class TextPredictor(ReadsTexts, Predictor):
     @property
     def _vocabulary(self) -> str:
         """The vocabulary in words, for the title."""
-        return f"vocabulary {len(self.codec.vocabulary):,} ({self.config.tokens})"
+        if isinstance(codec := self.assets.codec, VectorCodec):
+            return codec.title
+        return f"vocabulary {len(codec.vocabulary):,} ({self.config.tokens})"
 
     @property
     def _tokens(self) -> dict[str, str]:
         """The vocabulary in words, as a row of the card."""
+        if isinstance(codec := self.assets.codec, VectorCodec):
+            return {"reads": f"{codec.title}: {', '.join(codec.features[:20])} (`{codec.hash[:12]}`)"}
         size, digest = f"{len(self.codec.vocabulary):,}", self.codec.hash[:12]
         return {"tokens": f"{self.config.tokens}, vocabulary of {size} (`{digest}`)"}
 
@@ -80,7 +85,8 @@ class TextPredictor(ReadsTexts, Predictor):
     def _reading(self) -> str:
         """Tokens, device and precision, as parts of the signature of an evaluation."""
         digest, device = self.codec.hash[:12], self.device.type
-        return f"tokens:{self.config.tokens}|vocabulary:{digest}|device:{device}|precision:float32"
+        reads = "vectors" if isinstance(self.assets.codec, VectorCodec) else f"tokens:{self.config.tokens}"
+        return f"{reads}|vocabulary:{digest}|device:{device}|precision:float32"
 
 
 class TextWriter(TextPredictor):

@@ -147,6 +147,9 @@ class ReadsTexts:
     reports_dropped = False
     """Whether warnings name every character that the tokenizer drops, as for models of the text itself."""
 
+    vectors: Any = None
+    """How sequences of vectors are read, if the model reads them in place of texts."""
+
     @property
     def _warnings(self) -> InputWarnings:
         """Finds texts unlike the training data; by default by the codec of the model."""
@@ -159,6 +162,8 @@ class ReadsTexts:
 
     def input_warnings(self, texts: str | Sequence[str], **options: Any) -> dict[str, str]:
         """Return warnings about texts unlike the training data, by kind (see `InputWarnings.of`)."""
+        if self.vectors is not None:
+            return {}
         how = {"dropped": self.reports_dropped} | options
         return self._warnings.of([self._read_part(text) for text in check_texts(texts)], **how)
 

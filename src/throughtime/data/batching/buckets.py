@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from throughtime.data.batching.batches import Batches, BatchType, draws, permutation, uniform
@@ -99,6 +100,31 @@ class RaggedIds:
         """
         flat = np.insert(self.flat, self.offsets[1:], eos_id)
         return RaggedIds(flat, self.offsets + np.arange(len(self.offsets)))
+
+
+class FrameTable:
+    """Vectors of many sequences one below another, so that batches may hold their numbers in place of ids.
+
+    >>> table = FrameTable(2)
+    >>> rows = table.add([np.ones((3, 2), np.float32), np.zeros((1, 2), np.float32)])
+    >>> rows[1], table.read(torch.tensor([[3, 0]])).tolist()
+    (array([3], dtype=int32), [[[0.0, 0.0], [1.0, 1.0]]])
+    """
+
+    def __init__(self, size: int) -> None:
+        self.frames = torch.zeros(0, size)
+
+    def add(self, sequences: Iterable[NDArray[np.float32]]) -> RaggedIds:
+        """Add sequences [steps, size], and return the numbers of their vectors."""
+        added, before = [*sequences], len(self.frames)
+        self.frames = torch.cat([self.frames, *map(torch.from_numpy, added)])
+        offsets = np.cumsum([0, *map(len, added)])
+        return RaggedIds(np.arange(before, len(self.frames), dtype=np.int32), offsets)
+
+    def read(self, numbers: torch.Tensor) -> torch.Tensor:
+        """Return the vectors with these numbers, on the device of the numbers."""
+        self.frames = self.frames.to(numbers.device)
+        return torch.nn.functional.embedding(numbers, self.frames)
 
 
 Lengths = NDArray[np.int64]

@@ -1,6 +1,6 @@
-"""Corpora that come with the package: sentence pairs, a short story and two noisy series.
+"""Corpora that come with the package: sentence pairs, a short story, two noisy series and gestures of a pen.
 
-A small grammar wrote the sentences: `tools/embedded` in the repository.
+A small grammar wrote the sentences, and formulas the gestures: `tools/embedded` in the repository.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from throughtime.data.records import Line, Observation, Pair
+from throughtime.data.vectors import VectorSequence
 from throughtime.errors import check_whole, unknown
 
 if TYPE_CHECKING:
@@ -86,8 +87,40 @@ def series(name: str, length: int = 1000, seed: int = 0) -> Values:
     return curve + SERIES[name] * noise
 
 
+GESTURES_IN_A_ROW = 3
+
+
+def gestures(split: str, *, steps: bool = False) -> list[VectorSequence]:
+    """Return the gestures of a split, points of a pen; `steps` joins several, with a label for each step.
+
+    >>> first = gestures("train")[0]
+    >>> first.label, first.features, len(first.values)
+    ('circle', ('x', 'y'), 48)
+    """
+    import numpy as np
+
+    text = gzip.decompress(files(__package__).joinpath("gestures.tsv.gz").read_bytes()).decode()
+    sequences = []
+    for line in text.splitlines():
+        of, name, label, points = line.split("\t")
+        if of == split:
+            values = np.array([point.split(",") for point in points.split()], dtype=np.float64) / 100
+            sequences.append(VectorSequence.of(values, [label], name, ("x", "y")))
+    if not steps:
+        return sequences
+    joined = []
+    for first in range(0, len(sequences), GESTURES_IN_A_ROW):
+        row = sequences[first : first + GESTURES_IN_A_ROW]
+        labels = [each.label for each in row for _ in each.values]
+        values = np.concatenate([each.values for each in row])
+        joined.append(VectorSequence.of(values, labels, row[0].name, ("x", "y")))
+    return joined
+
+
 def records(kind: str, name: str, split: str) -> list[Any]:
-    """Return the pairs, observations or lines of a split, as a reader would yield them."""
+    """Return the pairs, sequences, observations or lines of a split, as a reader would yield them."""
+    if kind == "vectors":
+        return list(gestures(split, steps=name == "gesture-steps"))
     if kind == "pairs":
         return list(pairs(name, split))
     if kind == "series":

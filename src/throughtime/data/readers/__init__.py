@@ -21,6 +21,7 @@ from throughtime.data.readers.columns import ROLES, find_usual, is_language, nam
 from throughtime.data.readers.dates import TIME_NAMES, compact_date, like_date, named_date, parse_date
 from throughtime.data.readers.layout import MISSING, like_number, parse_number, unread_dates
 from throughtime.data.readers.tables import FORMATS, LABELS, PAIRS, TEXTS, DataTable, number_rows, tab_rows
+from throughtime.data.readers.vectors import holds_vectors
 from throughtime.data.records import Kind, is_number
 from throughtime.data.source import BadRecords, MemoryFile, lines_or_errors, text_suffix
 from throughtime.errors import InputError, unknown
@@ -74,6 +75,7 @@ READERS = Registry[type[Reader]](
         "labelled": "throughtime.data.readers.tabular:LABELLED",
         "described": "throughtime.data.readers.tabular:DESCRIBED",
         "tagged": "throughtime.data.readers.tabular:TAGGED",
+        "vectors": "throughtime.data.readers.vectors:VectorTable",
     },
 )
 
@@ -141,6 +143,7 @@ BY_KIND = {
     "described": "described",
     "tags": "tagged",
     "series": "series",
+    "vectors": "vectors",
 }
 """The reader of tables of each kind; that of pairs depends on the format."""
 NOT_LANGUAGES = ("txt", "tokens", "tags", "text")
@@ -195,6 +198,8 @@ def _guess_for_single_file(path: Path, kind: str | None) -> str:
         guess = by_suffix().get(suffix) or _guess_by_content(path)
         return BY_KIND.get(kind or "", guess) if guess == "tsv" else guess
     table = DataTable(path)
+    if kind in (None, "labelled", "tags") and holds_vectors(table):
+        return "vectors"
     if suffix == ".tsv" and kind == "tags" and _has_words_in_lines(table):
         return "columns"
     return BY_KIND.get(kind or guess_kind(table), suffix[1:])

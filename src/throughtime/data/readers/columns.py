@@ -29,6 +29,7 @@ class ColumnRoles(TypedDict, total=False):
     condition: Column | None
     id: str | None
     time: str | None
+    features: tuple[str, ...] | None
 
 
 ROLES: dict[str, tuple[str, ...]] = {
@@ -38,6 +39,8 @@ ROLES: dict[str, tuple[str, ...]] = {
     "tags": ("words", "tags"),
     "described": ("condition", "text"),
     "series": ("id", "time"),
+    "vectors": ("id", "label"),
+    "sequences": ("id",),
 }
 """What the columns of each kind of data hold; the first kind with the roles that are given is meant."""
 USUAL: dict[str, frozenset[str]] = {
@@ -48,6 +51,7 @@ USUAL: dict[str, frozenset[str]] = {
     "words": frozenset({"words", "tokens"}),
     "tags": frozenset({"tags", "ner_tags", "pos_tags"}),
     "condition": LABELS | {"vector", "condition"},
+    "id": frozenset("id unique_id sequence sequence_id series recording trial".split()),
 }
 """Usual names of columns in lower case."""
 USUAL_WORDS = {
@@ -57,7 +61,12 @@ USUAL_WORDS = {
 """Usual names where each line has one word."""
 FIRST = {"condition": ("vector", "condition", "label")}
 """Names that are preferred to other usual ones; by default the role itself."""
-OPTIONAL = {"tags": ("label",), "series": ("target",)}
+OPTIONAL = {
+    "tags": ("label",),
+    "series": ("target",),
+    "vectors": ("time", "features"),
+    "sequences": ("time",),
+}
 """Further columns that a table may have."""
 MAX_WORDS = 3
 MAX_LIKE_NAMES = 0.1

@@ -82,9 +82,8 @@ class SeriesTable:
 
     def any_rows(self, path: Place, bad: BadRecords) -> Iterator[tuple[SeriesLayout, Row]]:
         """Yield the good rows of a file in the order of the file."""
-        lines = number_rows(path, self.delimiter)
-        layout, waiting = self._layout(path, lines)
-        for number, cells in chain(waiting, lines):
+        layout, rows = self.open_rows(path)
+        for number, cells in rows:
             try:
                 if isinstance(cells, InputError):
                     raise cells
@@ -94,21 +93,26 @@ class SeriesTable:
                 continue
             yield layout, row
 
+    def open_rows(self, path: Place) -> tuple[SeriesLayout, Iterator[NumberedRow]]:
+        """Return the role of each column of a file, and its rows."""
+        lines = number_rows(path, self.delimiter)
+        layout, waiting = self._layout(path, lines)
+        return layout, chain(waiting, lines)
+
     def layout(self, path: Place) -> SeriesLayout:
         """Return the role of each column of a file."""
-        return self._layout(path, number_rows(path, self.delimiter))[0]
+        return self.open_rows(path)[0]
 
     def columns_with_text(self, path: Place, target: str) -> tuple[str, ...]:
         """Return the columns beside `target` that hold more than numbers in a row that is good otherwise."""
-        lines = number_rows(path, self.delimiter)
-        layout, waiting = self._layout(path, lines)
+        layout, rows = self.open_rows(path)
         alone = {
             name: replace(layout, values=(each,), columns=(name,))
             for name, each in zip(layout.columns, layout.values, strict=True)
         }
         good = alone.pop(target).is_good
         names_with_text: set[str] = set()
-        for number, cells in chain(waiting, lines):
+        for number, cells in rows:
             if isinstance(cells, list) and good(number, cells):
                 names_with_text |= {
                     name for name, layout_alone in alone.items() if not layout_alone.is_good(number, cells)

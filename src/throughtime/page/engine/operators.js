@@ -143,10 +143,37 @@ function gemm([x, y, z], { alpha = 1, beta = 1, transA: turnX = 0, transB: turnY
   return pairwise("float32", product, added, PAIRS.Add);
 }
 
+/** Convolution along the last axis: x [B, C, T] with kernels [O, C, K]. */
+function conv([x, kernels], { strides: [apart], dilations: [dilation], pads: [before, after] }) {
+  const [rows, channels, steps] = x.dims;
+  const [outputs, , width] = kernels.dims;
+  const places = Math.floor((steps + before + after - dilation * (width - 1) - 1) / apart) + 1;
+  const result = tensor("float32", [rows, outputs, places]);
+  for (let row = 0; row < rows; row += 1) {
+    for (let output = 0; output < outputs; output += 1) {
+      const into = (row * outputs + output) * places;
+      for (let channel = 0; channel < channels; channel += 1) {
+        const from = (row * channels + channel) * steps;
+        for (let k = 0; k < width; k += 1) {
+          const weight = kernels.data[(output * channels + channel) * width + k];
+          if (weight === 0) continue;
+          const shift = k * dilation - before;
+          for (let place = 0; place < places; place += 1) {
+            const step = place * apart + shift;
+            if (step >= 0 && step < steps) result.data[into + place] += weight * x.data[from + step];
+          }
+        }
+      }
+    }
+  }
+  return result;
+}
+
 const of = (table, make) => Object.fromEntries(Object.entries(table).map(([name, one]) => [name, make(one, name)]));
 
 /** Each operator by its name. */
 export const OPERATORS = {
+  Conv: conv,
   ...of(PAIRS, (loop) => (inputs) => inputs.reduce((x, y) => pairwise(x.type, x, y, loop))),
   ...of(COMPARISONS, (f) => ([x, y]) =>
     pairwise("bool", x, y, (r, o, p, i, a1, q, j, b1, n) => {

@@ -32,6 +32,7 @@ class ClassifyTask(Task):
     )
     data = "labelled"
     answers = "classify"
+    vectors = True
     prediction = ClassifyOptions
     config = "throughtime.tasks.classify.config:ClassifyConfig"
     predictor = "throughtime.tasks.classify.model:Classifier"

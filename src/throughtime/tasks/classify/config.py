@@ -25,6 +25,8 @@ SHORT = 4
 """Number of words below which a text is short, in the mean."""
 MAX_TEXTS, MAX_CHARACTERS = 20_000, 1_000
 """Number of texts, and of the first characters of each, in which words are counted for that."""
+SEQUENCE_CONVOLUTIONS = 1_500_000
+"""Number of pooled convolutions of all training sequences together, as far as the setting allows."""
 MIN_GRAMS, MAX_GRAMS, MAX_WEIGHTS = 2**10, 2**17, 2**22
 """Number of n-grams, and of their weights for all labels."""
 
@@ -34,7 +36,8 @@ class ClassifyConfig(shared.TextConfig):
 
     EPOCHS: ClassVar[int] = 10
     SUGGESTED: ClassVar[frozenset[str]] = frozenset(
-        {"text", "label", "tokens", "max_size", "grams", "early_stopping"}
+        {"text", "label", "tokens", "max_size", "grams", "convolutions", "early_stopping"}
+        | shared.VECTOR_SETTINGS
     )
     EFFECTS: ClassVar[tuple[Effect, ...]] = (
         *shared.TextConfig.EFFECTS,
@@ -52,6 +55,9 @@ class ClassifyConfig(shared.TextConfig):
     data: shared.Data
     text: shared.TextColumn = None
     label: shared.LabelColumn = None
+    id: shared.IdColumn = None
+    time: shared.TimeColumn = None
+    features: shared.FeatureColumns = None
     tokens: str | None = architecture(
         None,
         description="words: unicode (any script), basic-english (lower case), space, word; char; or parts of "
@@ -64,6 +70,12 @@ class ClassifyConfig(shared.TextConfig):
         500,
         description="maximum number of tokens that the network reads at once; a longer text is read in "
         "parts, whose probabilities are averaged",
+    )
+    convolutions: int | None = architecture(
+        None,
+        ge=0,
+        description="of vectors: number of pooled convolutions beside the network; 0: none; null: 2,520, "
+        "of few sequences up to 10,080",
     )
     grams: int | None = architecture(
         None,
@@ -104,10 +116,16 @@ class ClassifyConfig(shared.TextConfig):
     @property
     def data_options(self) -> dict[str, Any]:
         """The options with which `open_dataset` opens the data."""
-        return {"text": self.text, "label": self.label, "kind": "labelled"}
+        return {"text": self.text, "label": self.label, **shared.vector_options(self, "labelled")}
 
     def complete(self, dataset: Dataset) -> ClassifyConfig:
         """A copy in which the settings left to the data have their values, as it is saved."""
+        if dataset.kind == "vectors":
+            rows = sum(1 for _ in dataset.records("train"))
+            number = self.convolutions
+            if number is None:
+                number = min(max(SEQUENCE_CONVOLUTIONS // max(1, rows), 2_520), 10_080) // 84 * 84
+            return self.model_copy(update={"grams": 0, "convolutions": number, **column_settings(dataset)})
         # Only catalogue data say that they are split into words; those with labels are all English.
         split = "basic-english" if dataset.tokens == "space" else None
         tokens = self.tokens or split or suggest_tokens(dataset)

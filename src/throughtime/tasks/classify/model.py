@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
 from throughtime.results import Evaluation
 from throughtime.runtime.runner import Ids
+from throughtime.runtime.vectors import VectorCodec
 from throughtime.tasks.base import Progress
 from throughtime.tasks.classify.config import ClassifyConfig
-from throughtime.tasks.classify.network import SequenceClassifier, build_classifier
+from throughtime.tasks.classify.network import GramClassifier, SequenceClassifier, build_classifier
 from throughtime.tasks.classify.runner import TextClassifier
 from throughtime.tasks.description import Description, refuse_options, write_card
 from throughtime.tasks.labels import Labels, labelled_texts
@@ -29,12 +31,15 @@ from throughtime.text.texts import align_columns, format_count
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
+    from throughtime.fit.processes import Processes
     from throughtime.metrics.classification import Confusion
 
 MAX_COLUMNS = 12
 """Number of labels up to which a report has a table of confusions, not a list of the most frequent ones."""
 CHARACTERS, EFFORT = 20_000_000, 0.25
 """Maximum number of characters from which n-grams are learned, and the share of it for each minute."""
+SEQUENCES = 10_000
+"""Maximum number of sequences of vectors to which the weights of convolutions are fitted."""
 
 
 class Classifier(TextClassifier, TextPredictor):
@@ -43,6 +48,7 @@ class Classifier(TextClassifier, TextPredictor):
     task = "classify"
     config_type = ClassifyConfig
     network_parts = ("log_probs", "head")
+    codec: Any
     model: SequenceClassifier
     assets: TextAssets
     config: ClassifyConfig
@@ -63,6 +69,11 @@ class Classifier(TextClassifier, TextPredictor):
                 f"has only the label {labels.names[0]!r}; a classifier needs two or more: give more records",
             )
         config = config.complete(dataset)
+        if dataset.kind == "vectors":
+            records = list(dataset.records("train"))
+            return config, TextAssets(
+                VectorCodec.of([one.values for one in records], records[0].features), labels
+            )
         texts = (record.text for record in dataset.labelled_texts("train"))
         return config, TextAssets(
             build_codec(texts, config, dataset.name, reserved=choose_reserved(None, "classify")), labels
@@ -76,25 +87,43 @@ class Classifier(TextClassifier, TextPredictor):
     @classmethod
     def build_network(cls, config: ClassifyConfig, assets: TextAssets) -> SequenceClassifier:
         """Build the network that a configuration describes."""
-        words = assets.codec.vocabulary
+        if isinstance(codec := assets.codec, VectorCodec):
+            return build_classifier(config, codec.size, len(assets.known_labels), vectors=codec)
+        words = codec.vocabulary
         return build_classifier(config, len(words), len(assets.known_labels), unknown_id=words.unk_id)
 
     def read_examples(self, dataset: Dataset, split: str) -> Iterator[str]:
         """Yield the texts of a split, without their labels."""
-        return (record.text for record in dataset.labelled_texts(split))
+        return iter(()) if dataset.kind == "vectors" else (one.text for one in dataset.labelled_texts(split))
 
     def adapt_to(self, dataset: Dataset) -> None:
-        """Fit the weights of the n-grams to the training texts; if these are many, to a part of them."""
-        if self.model.partner is None:
-            return
-        texts, labels, characters = [], [], 0
-        for record in labelled_texts(dataset, "train"):
-            texts.append(record.text)
-            labels.append(self.labels.number(record.label))
-            characters += len(record.text)
-        effort = min(1.0, EFFORT * (self.config.minutes or math.inf))
-        apart = max(1, math.ceil(characters / (effort * CHARACTERS)))
-        self.model.partner.learn(texts[::apart], labels[::apart], self.config.seed, effort)
+        """Fit the weights of the partner of the network."""
+        if self.model.partner is not None:
+            self.fit_partner(dataset, self.model.partner.splits)
+
+    def fit_partner(self, dataset: Dataset, splits: Sequence[str]) -> None:
+        """Fit the partner to records of some splits with known labels; of many, to a part."""
+        partner = self.model.partner
+        assert partner is not None
+        given = (labelled_texts(dataset, split) for split in splits if split in dataset.splits)
+        records = [record for split in given for record in split if record.label in self.labels]
+        effort, vectors = min(1.0, EFFORT * (self.config.minutes or math.inf)), self.vectors
+        if vectors is None:
+            apart = math.ceil(sum(len(record.text) for record in records) / (effort * CHARACTERS))
+        else:
+            apart = math.ceil(len(records) / SEQUENCES)
+        some = records[:: max(1, apart)]
+        read = [record.text if vectors is None else vectors.encode(record.text) for record in some]
+        labels = [self.labels.number(record.label) for record in some]
+        partner.cpu().learn(read, labels, self.config.seed, effort)
+        partner.to(self.device)
+
+    def add_seen(self, dataset: Dataset, out: Path | None = None, processes: Processes | None = None) -> None:
+        """Add the other splits too from which the partner of the network has learned."""
+        super().add_seen(dataset, out, processes)
+        for split in () if self.model.partner is None else self.model.partner.splits[1:]:
+            if self.seen is not None and split in dataset.splits:
+                self.seen = self.seen.add(self.hash_split(dataset, split))
 
     @property
     def mixture(self) -> tuple[float, ...]:  # type: ignore[override]
@@ -105,7 +134,7 @@ class Classifier(TextClassifier, TextPredictor):
     @property
     def grams(self) -> Grams:  # type: ignore[override]
         """The n-grams that the partner knows."""
-        assert self.model.partner is not None
+        assert isinstance(self.model.partner, GramClassifier)
         return self.model.partner.grams
 
     def initialise_weights(self) -> None:
@@ -120,9 +149,9 @@ class Classifier(TextClassifier, TextPredictor):
             return np.asarray(self.model.log_probs(*read).cpu().numpy())
 
     @torch.inference_mode()
-    def _add_up(self, columns: Ids, values: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _add_up(self, *given: NDArray[Any]) -> NDArray[np.float32]:
         assert self.model.partner is not None
-        read = (torch.from_numpy(one).to(self.device) for one in (columns, values))
+        read = (torch.from_numpy(one).to(self.device) for one in given)
         return np.asarray(self.model.partner.log_probs(*read).cpu().numpy())
 
     def evaluate_split(
@@ -161,19 +190,20 @@ class Classifier(TextClassifier, TextPredictor):
         config, labels = self.config, len(self.labels)
         share = self.mixture[0] / sum(self.mixture) if self.mixture and self.folder is not None else None
         ways = " each way" if config.bidirectional else ""
+        given = ('"a text"', '"a text"') if self.vectors is None else ("--file sequences.csv", "array")
         return Description(
             f"Classifier of {config.data}",
             f"{self._layers}{ways}, {config.pooling} pooling",
             f"{format_count(labels, 'label')}, {self._vocabulary}",
             {"labels": f"{labels}, listed in labels.json", **self._tokens, **self._answers(share)},
-            ['classify FOLDER "a text"'],
-            'classify("a text")[0].label',
+            [f"classify FOLDER {given[0]}"],
+            f"classify({given[1]})[0].label",
         )
 
     def _answers(self, share: float | None) -> dict[str, str]:
-        if share is None:
+        if share is None or self.model.partner is None:
             return {}
-        mixed = f"{share:.0%} network, {1 - share:.0%} n-grams of letters and words"
+        mixed = f"{share:.0%} network, {1 - share:.0%} {self.model.partner.title}"
         return {"answers": f"{mixed}; validation chose this mixture"}
 
     def card(self, values: Mapping[str, Any]) -> str:
@@ -186,10 +216,10 @@ class Classifier(TextClassifier, TextPredictor):
     def summary(self, values: Mapping[str, Any]) -> str:
         """Summarise a finished training in words."""
         alone = values["best"].get("network_share") == 0
-        said = (
-            "\nThe answers are those of letters and words alone: the network did not help." if alone else ""
-        )
-        return super().summary(values) + said
+        if not alone or self.model.partner is None:
+            return super().summary(values)
+        title = self.model.partner.title
+        return f"{super().summary(values)}\nThe answers are those of {title} alone: the network did not help."
 
 
 def refuse_vectors(dataset: Dataset) -> None:

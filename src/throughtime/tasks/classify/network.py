@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
+from throughtime.cells.base import Ops
 from throughtime.layers.embedding import initialise_network_
 from throughtime.layers.layer import check_probability
 from throughtime.layers.pooling import POOLINGS, Pooling
+from throughtime.models.convolutions import ConvolutionClassifier
 from throughtime.models.encoders import RecurrentEncoder
 from throughtime.models.heads import SoftmaxHead
-from throughtime.models.linear_classifier import OPERATIONS, SparseRows, fit_chosen
+from throughtime.models.linear_classifier import OPERATIONS, Partner, SparseRows, fit_chosen
+from throughtime.runtime.vectors import VectorCodec
 from throughtime.tasks.classify.config import ClassifyConfig
 from throughtime.text.grams import HASH, Grams
 
@@ -23,22 +26,23 @@ if TYPE_CHECKING:
     from throughtime.tasks.classify.model import Classifier
 
 
-class GramClassifier(nn.Module):
+class GramClassifier(Partner):
     """A linear softmax over the n-grams of words and letters of a text, beside the network."""
 
+    name, title = "grams", "n-grams of letters and words"
+    constants = ("keys", "rarity", "mixture")
     keys: Tensor
     rarity: Tensor
-    weight: Tensor
-    bias: Tensor
-    mixture: Tensor
 
     def __init__(self, grams: int, labels: int) -> None:
-        super().__init__()
+        super().__init__(grams, labels)
         self.register_buffer("keys", torch.full((grams,), HASH))
         self.register_buffer("rarity", torch.zeros(grams))
-        self.register_buffer("weight", torch.zeros(grams, labels))
-        self.register_buffer("bias", torch.zeros(labels))
-        self.register_buffer("mixture", torch.tensor([1.0, 0.0]))
+
+    @property
+    def inputs(self) -> Mapping[str, tuple[str, list[str | int]]]:
+        """The numbers of the n-grams of one text, and their weights."""
+        return {"columns": ("int64", ["grams"]), "values": ("float32", ["grams"])}
 
     @property
     def grams(self) -> Grams:
@@ -46,37 +50,32 @@ class GramClassifier(nn.Module):
         return Grams(self.keys.cpu().numpy(), self.rarity.cpu().numpy())
 
     @torch.no_grad()
-    def learn(self, texts: Sequence[str], labels: Sequence[int], seed: int, effort: float) -> None:
-        """Collect the n-grams of texts and fit their weights; `effort` is a share of the usual products."""
-        known, numbers = Grams.of(texts, len(self.keys)), torch.tensor(labels)
+    def learn(self, sequences: Sequence[Any], labels: Sequence[int], seed: int, effort: float) -> None:
+        """Collect the n-grams of texts and fit their weights."""
+        known, numbers = Grams.of(sequences, len(self.keys)), torch.tensor(labels)
         self.bias[:] = (torch.bincount(numbers, minlength=len(self.bias)) + 0.1).log()
         if count := len(known.keys):
-            rows = SparseRows.of([known.read(text) for text in texts], count)
+            rows = SparseRows.of([known.read(text) for text in sequences], count)
             fitted = fit_chosen(rows, numbers, len(self.bias), seed=seed, operations=effort * OPERATIONS)
             self.keys[:count] = torch.from_numpy(known.keys)
             self.rarity[:count] = torch.from_numpy(known.rarity)
             self.weight[:count], self.bias[:] = fitted.weight, fitted.bias
 
-    def log_probs(self, columns: Tensor, values: Tensor) -> Tensor:
-        """ln P of every label for one text, whose n-grams have these numbers and weights: [labels]."""
-        return torch.log_softmax(values @ self.weight[columns] + self.bias, 0)
+    def score(self, *given: Tensor) -> Tensor:
+        """See `Partner`."""
+        columns, values = given
+        return (values @ self.weight[columns])[None]
 
-    def graph(self, int8: bool) -> Graph:
-        """The same, with the hashes and the rarity of the n-grams and the weights of the mixture."""
-        from throughtime.graphs.graph import Graph
+    def graph(self, ops: Ops, *given: str) -> str:
+        """See `Partner`."""
+        columns, values = given
+        rows = ops.lookup(self.weight, columns)
+        return ops.op("MatMul", ops.op("Unsqueeze", values, ops.axes(0)), rows)
 
-        graph = Graph("grams", int8=int8)
-        columns = graph.input("columns", "int64", ["grams"])
-        values = graph.input("values", "float32", ["grams"])
-        rows = graph.lookup(self.weight, columns)
-        added = graph.op("MatMul", graph.op("Unsqueeze", values, graph.axes(0)), rows)
-        scores = graph.op("Add", added, graph.weight(self.bias))
-        labels = len(self.bias)
-        graph.output(graph.op("LogSoftmax", scores, axis=-1), "log_probs", "float32", [1, labels])
-        graph.output(graph.constant(self.keys.cpu().numpy(), "int64"), "keys", "int64", [len(self.keys)])
-        graph.output(graph.weight(self.rarity), "rarity", "float32", [len(self.rarity)])
-        graph.output(graph.weight(self.mixture), "mixture", "float32", [2])
-        return graph
+    def draw(self, size: int, batch: int, draws: torch.Generator) -> list[Tensor]:
+        """See `Partner`."""
+        columns = torch.randint(0, len(self.keys), (size,), generator=draws)
+        return [columns, torch.rand(size, generator=draws)]
 
 
 class SequenceClassifier(nn.Module):
@@ -102,7 +101,7 @@ class SequenceClassifier(nn.Module):
         unknown_id: int | None = None,
         word_dropout: float = 0.0,
         output_dropout: float = 0.0,
-        partner: GramClassifier | None = None,
+        partner: Partner | None = None,
     ) -> None:
         super().__init__()
         self.partner = partner
@@ -135,15 +134,28 @@ class SequenceClassifier(nn.Module):
 
 
 def build_classifier(
-    config: ClassifyConfig, vocabulary_size: int, labels: int, *, unknown_id: int | None = None
+    config: ClassifyConfig,
+    vocabulary_size: int,
+    labels: int,
+    *,
+    unknown_id: int | None = None,
+    vectors: VectorCodec | None = None,
 ) -> SequenceClassifier:
-    """Build the network that the settings describe, with Xavier initialisation."""
+    """Build the network that the settings describe, with Xavier initialisation.
+
+    With `vectors` it reads vectors of `vocabulary_size` numbers in place of tokens.
+    """
     stack = config.build_stack(config.embedding_size)
-    embedding = nn.Embedding(vocabulary_size, config.embedding_size)
+    embedding = (nn.Embedding if vectors is None else nn.Linear)(vocabulary_size, config.embedding_size)
     encoder = RecurrentEncoder(embedding, stack, dropout=config.embedding_dropout)
     pooling = POOLINGS[config.pooling](encoder.output_size)
     dropouts = {"word_dropout": config.word_dropout, "output_dropout": config.output_dropout}
-    partner = GramClassifier(config.grams, labels) if config.grams else None
+    partner: Partner | None = None
+    if vectors is None and config.grams:
+        partner = GramClassifier(config.grams, labels)
+    elif vectors is not None and config.convolutions:
+        sizes = (len(vectors.features), vectors.stride, vectors.steps)
+        partner = ConvolutionClassifier(*sizes, labels, config.convolutions)
     return initialise_network_(
         SequenceClassifier(encoder, pooling, labels, unknown_id=unknown_id, partner=partner, **dropouts)
     )
@@ -160,12 +172,12 @@ def build_export(classifier: Classifier) -> ModelExport:
     return ModelExport(
         lambda int8: {
             "model": build_classifier_graph(model, int8),
-            **({} if partner is None else {"grams": partner.graph(int8)}),
+            **({} if partner is None else {partner.name: build_partner_graph(partner, int8)}),
         },
         {"labels": list(classifier.labels.names), "max_length": classifier.config.max_length},
         classifier.codec.save,
         lambda: _cases(model),
-        'classify(["a text"])[0].label',
+        'classify(["a text"])[0].label' if classifier.vectors is None else "classify([array])[0].label",
     )
 
 
@@ -174,7 +186,11 @@ def build_classifier_graph(model: SequenceClassifier, int8: bool) -> Graph:
     from throughtime.graphs.graph import Graph
 
     graph = Graph("classifier", int8=int8)
-    ids = graph.input("ids", "int64", ["time", "batch"])
+    embedding = model.encoder.embedding
+    if isinstance(embedding, nn.Linear):
+        ids = graph.input("ids", "float32", ["time", "batch", embedding.in_features])
+    else:
+        ids = graph.input("ids", "int64", ["time", "batch"])
     lengths = graph.input("lengths", "int64", ["batch"])
     encoded = model.encoder.graph(graph, ids, lengths)
     vector = model.pooling.graph(graph, encoded.outputs, encoded.final, lengths)
@@ -183,18 +199,37 @@ def build_classifier_graph(model: SequenceClassifier, int8: bool) -> Graph:
     return graph
 
 
+def build_partner_graph(partner: Partner, int8: bool) -> Graph:
+    """The graph of what stands beside the network, which also gives its constants."""
+    from throughtime.graphs.graph import Graph
+
+    graph = Graph(partner.name, int8=int8)
+    scores = partner.graph(graph, *(graph.input(name, *form) for name, form in partner.inputs.items()))
+    answer = graph.op("LogSoftmax", graph.op("Add", scores, graph.weight(partner.bias)), axis=-1)
+    graph.output(answer, "log_probs", "float32", ["batch", len(partner.bias)])
+    for name in partner.constants:
+        tensor = partner.get_buffer(name)
+        kind = str(tensor.dtype).removeprefix("torch.")
+        graph.output(graph.constant(tensor.cpu().numpy(), kind), name, kind, [len(tensor)])
+    return graph
+
+
 @torch.inference_mode()
 def _cases(model: SequenceClassifier) -> Iterator[Case]:
     from throughtime.graphs.write import Case, draw_ragged
 
     draws = torch.Generator().manual_seed(0)
-    words = model.encoder.embedding.num_embeddings
+    embedding = model.encoder.embedding
     for batch, longest in SHAPES:
+        words = 1 if isinstance(embedding, nn.Linear) else embedding.num_embeddings
         ids, lengths = draw_ragged(0, words, longest, batch, draws)
+        if isinstance(embedding, nn.Linear):
+            ids = torch.randn(longest, batch, embedding.in_features, generator=draws)
+            lengths = lengths.clamp(min=1)  # no sequence of vectors is empty
         expected = {"log_probs": model.log_probs(ids, lengths)}
         yield Case.of("model", f"{batch} x {longest}", {"ids": ids, "lengths": lengths}, expected)
         if (partner := getattr(model, "partner", None)) is not None:
-            columns = torch.randint(0, len(partner.keys), (longest,), generator=draws)
-            given = {"columns": columns, "values": torch.rand(longest, generator=draws)}
-            answer = {"log_probs": partner.log_probs(*given.values())[None]}
-            yield Case.of("grams", f"{longest} n-grams", given, answer)
+            given = partner.draw(longest, batch, draws)
+            answer = {"log_probs": partner.log_probs(*given)}
+            named = dict(zip(partner.inputs, given, strict=True))
+            yield Case.of(partner.name, f"{batch} x {longest}", named, answer)

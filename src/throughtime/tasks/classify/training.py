@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from throughtime.data.batching.batches import Batch
-from throughtime.data.batching.buckets import RaggedIds
+from throughtime.data.batching.buckets import FrameTable, RaggedIds
 from throughtime.data.batching.sequences import LabelledBatch, LabelledBatches
 from throughtime.data.records import LabelledText
 from throughtime.errors import InputError
 from throughtime.fit.objective import Carried, Loss
 from throughtime.metrics.classification import f1_scores
 from throughtime.models.heads import IGNORED
+from throughtime.models.linear_classifier import Partner
 from throughtime.tasks.classify.runner import mix
 from throughtime.tasks.labels import labelled_texts
 from throughtime.tasks.objective import Direction, TextObjective, label_loss
@@ -27,8 +29,10 @@ if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.tasks.classify.config import ClassifyConfig
     from throughtime.tasks.classify.model import Classifier
-    from throughtime.tasks.classify.network import GramClassifier, SequenceClassifier
+    from throughtime.tasks.classify.network import SequenceClassifier
 
+MAX_FRAMES = 16_384
+"""Vectors in a batch, unless one sequence has more."""
 MAX_COUNTED = 2_000
 SAMPLES = 3
 UNKNOWN_LABEL = "<unknown>"
@@ -62,7 +66,10 @@ class ClassifyObjective(TextObjective):
     def __init__(self, classifier: Classifier, dataset: Dataset) -> None:
         super().__init__(classifier)
         self.choose_measure(self.config.choose_by, OWN_MEASURES)
-        self.labels = classifier.labels
+        self.labels, self.dataset = classifier.labels, dataset
+        vectors = classifier.vectors
+        self.frames = None if vectors is None else FrameTable(vectors.size)
+        self.unit = "texts" if vectors is None else "sequences"
         train = list(labelled_texts(dataset, "train"))
         if strange := next((one.label for one in train if one.label not in self.labels), None):
             raise InputError(
@@ -70,20 +77,22 @@ class ClassifyObjective(TextObjective):
             )
         valid = list(labelled_texts(dataset, "valid")) if "valid" in dataset.splits else []
         self.train, self.valid = self._rows(train), valid
-        self.partner_scores: dict[int, NDArray[np.float64]] = {}
+        self.partner_scores: dict[tuple[int, int], NDArray[np.float64]] = {}
         if not valid and self.partner is not None:
             self.partner.mixture[:] = 0.5
-        self.notes = tuple(self._describe_reading(train))
-        self.shown = spread([one for one in valid if one.text.strip()], SAMPLES)
+        self.notes = tuple(self._describe_reading(train)) if self.frames is None else ()
+        self.shown = spread([one for one in valid if self.frames is not None or one.text.strip()], SAMPLES)
 
     def _rows(self, records: list[LabelledText]) -> tuple[RaggedIds, NDArray[np.int64]]:
         """The parts of texts as ids, and the numbers of their labels."""
         parts = [self.predictor.split(record.text) for record in records]
         labels = np.repeat([self.labels.number(record.label) for record in records], list(map(len, parts)))
-        return RaggedIds.of(ids for own in parts for ids in own), labels.astype(np.int64)
+        rows = (ids for own in parts for ids in own)
+        ids = RaggedIds.of(rows) if self.frames is None else self.frames.add(rows)
+        return ids, labels.astype(np.int64)
 
     @property
-    def partner(self) -> GramClassifier | None:
+    def partner(self) -> Partner | None:
         """The classifier beside the network."""
         return getattr(self.model, "partner", None)
 
@@ -99,14 +108,21 @@ class ClassifyObjective(TextObjective):
             parts = f"{len(train):,} texts, {rows:,} parts"
             yield f"The network reads texts of more than {most:,} tokens in parts: {parts}."
 
+    def _read(self, batch: LabelledBatch) -> Tensor:
+        """The ids of the tokens of a batch, or its vectors."""
+        return batch.ids if self.frames is None else self.frames.read(batch.ids)
+
     def batches(self, rank: int, world_size: int) -> LabelledBatches:
         """Texts of similar lengths together."""
-        return LabelledBatches(*self.train, **self.batch_options(rank, world_size))
+        options = self.batch_options(rank, world_size)
+        if self.frames is not None and options["max_tokens"] is None:
+            options["max_tokens"] = max(MAX_FRAMES, int(self.train[0].lengths.max()))
+        return LabelledBatches(*self.train, **options)
 
     def loss(self, batch: Batch, carried: Carried) -> tuple[Loss, Carried]:
         """-ln P of the labels; with label smoothing this is reported, and the smoothed loss minimised."""
         assert isinstance(batch, LabelledBatch)
-        pooled = self.model(batch.ids, batch.lengths)
+        pooled = self.model(self._read(batch), batch.lengths)
         return label_loss(self.model.head, pooled, batch.labels, self.config.label_smoothing), ()
 
     @torch.no_grad()
@@ -148,12 +164,17 @@ class ClassifyObjective(TextObjective):
         return ((1.0, 0.0),) if self.partner is None else MIXTURES
 
     def _partner_log_probs(self, rank: int, world_size: int) -> NDArray[np.float64]:
-        """The answers of the partner, which do not change."""
-        rows = range(rank, len(self.valid), world_size) if self.partner is not None else range(0)
-        new = [row for row in rows if row not in self.partner_scores]
-        found = self.predictor.partner_log_probs([self.valid[row].text for row in new])
-        self.partner_scores.update(zip(new, found, strict=True))
-        return np.array([self.partner_scores[row] for row in rows]).reshape(len(rows), len(self.labels))
+        """The answers of a partner that has not learned from the validation data; they never change."""
+        if self.partner is None:
+            return np.zeros((len(self.valid[rank::world_size]), len(self.labels)))
+        if (rank, world_size) not in self.partner_scores:
+            before = {name: buffer.clone() for name, buffer in self.partner.named_buffers()}
+            if len(self.partner.splits) > 1:
+                self.predictor.fit_partner(self.dataset, self.partner.splits[:1])
+            texts = [record.text for record in self.valid[rank::world_size]]
+            self.partner_scores[rank, world_size] = self.predictor.partner_log_probs(texts)
+            self.partner.load_state_dict(before)
+        return self.partner_scores[rank, world_size]
 
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
         """Accuracy, macro F1 and log loss; the measure that decides comes first.
@@ -165,8 +186,10 @@ class ClassifyObjective(TextObjective):
         alone, best = (
             min(some, key=lambda number: sums[f"nats of {number}"]) for some in (numbers[:ALONE], numbers)
         )
-        spread = math.sqrt(sums[f"square of {best}"])
-        if sums[f"nats of {alone}"] - sums[f"nats of {best}"] <= spread:
+        least = 0.0 if self.partner is None else self.partner.min_gain
+        if sums[f"nats of {alone}"] - sums[f"nats of {best}"] <= max(
+            least, math.sqrt(sums[f"square of {best}"])
+        ):
             best = alone
         if self.partner is not None:
             self.partner.mixture.copy_(torch.tensor(MIXTURES[best]))
@@ -197,5 +220,5 @@ class ClassifyObjective(TextObjective):
         lines = []
         for one, own in zip(self.shown, answers, strict=True):
             beside = "" if own.label == one.label else f", not {one.label}"
-            lines.append(f"{one.text[:70]} → {own.label} {own.probability:.0%}{beside}")
+            lines.append(f"{own.text[:70]} → {own.label} {own.probability:.0%}{beside}")
         return "\n".join(lines) or None

@@ -33,6 +33,7 @@ class TagTask(Task):
     )
     data = "tags"
     answers = "tag"
+    vectors = True
     prediction = TagOptions
     config = "throughtime.tasks.tag.config:TagConfig"
     predictor = "throughtime.tasks.tag.model:Tagger"

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from throughtime.data.batching.buckets import RaggedIds
-from throughtime.data.batching.sequences import NO_LABEL, Reading, TaggedRows
+from throughtime.data.batching.buckets import FrameTable, RaggedIds
+from throughtime.data.batching.sequences import NO_LABEL, Reading, TaggedBatch, TaggedRows
 from throughtime.data.records import TaggedSentence
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
@@ -22,8 +22,9 @@ from throughtime.manifest import write_manifest
 from throughtime.models.indicators import IndicatorChain, fit_chain
 from throughtime.models.language import FrozenReader
 from throughtime.models.weights import save_weights
+from throughtime.runtime.vectors import VectorCodec, open_vectors
 from throughtime.tasks.saved import SavedRun
-from throughtime.tasks.tag.runner import LanguageReader, WordReader, number_forms
+from throughtime.tasks.tag.runner import LanguageReader, WordReader, cut_steps, number_forms
 from throughtime.text.indicators import INDICATORS, indicate
 from throughtime.text.subword import SubwordTokenizer
 from throughtime.text.tokenizer import CharTokenizer
@@ -159,6 +160,13 @@ class TagCodec:
         fit_chain(fitted, ids, tags.flat, tags.offsets, linked=linked, seconds=seconds)
         return fitted
 
+    def number_steps(self, words: RaggedIds, tags: Iterable[Sequence[str]] = ()) -> TaggedRows:
+        """Sequences of vectors, given by their numbers, as sentences of one word that all steps share."""
+        zeros = RaggedIds(np.zeros_like(words.flat), words.offsets)
+        numbers = RaggedIds.of([_find_known(self.tags, tag, "tag") for tag in own] for own in tags)
+        labels = np.full(len(words), NO_LABEL)
+        return TaggedRows(words, zeros, RaggedIds.of([[0]]), numbers if len(numbers) else zeros, labels)
+
     @cached_property
     def hash(self) -> str:
         """A digest of everything that decides which ids a sentence gets."""
@@ -218,10 +226,14 @@ class TaggerAssets(NamedTuple):
     languages: tuple[TagLanguage, ...] = ()
     chain: IndicatorChain | None = None
     """The chain over indicators of a new model; a saved one has it among its weights."""
+    vectors: VectorCodec | None = None
+    """How sequences of vectors are read in place of words."""
 
     def save(self, folder: ModelFolder) -> None:
         """Write everything into a model folder, with copies of the language models."""
         self.codec.save(folder.path)
+        if self.vectors is not None:
+            self.vectors.save(folder.path)
         for language, path in zip(self.languages, _copies(folder, len(self.languages)), strict=True):
             language.save(ModelFolder(path))
 
@@ -230,7 +242,28 @@ class TaggerAssets(NamedTuple):
         """Read what `save` wrote; the options are those of `TagCodec.load`."""
         # The manifest of the tagger, which has been checked, covers these copies.
         languages = load_languages(_copies(folder, num_languages), trust_changed=True)
-        return cls(TagCodec.load(folder.path, **options), languages)
+        return cls(TagCodec.load(folder.path, **options), languages, vectors=open_vectors(folder.path))
+
+    def rows(self, sentences: Sequence[Any]) -> tuple[TaggedRows, FrameTable | None]:
+        """Sentences as ids; or scaled vectors, with the table from which `read_vectors` takes them."""
+        if self.vectors is None:
+            return self.codec.rows(sentences, self.languages), None
+        frames = FrameTable(self.vectors.size)
+        return self.codec.number_steps(frames.add(sentences)), frames
+
+    def tagged_rows(self, records: Sequence[Any], *, labelled: bool) -> tuple[TaggedRows, FrameTable | None]:
+        """The same with tags and, if `labelled`, the label of each; long sequences of vectors in pieces."""
+        if self.vectors is None:
+            return self.codec.tagged_rows(records, self.languages, labelled=labelled), None
+        frames = FrameTable(self.vectors.size)
+        numbers = frames.add(piece for one in records for piece in cut_steps(self.vectors.scale(one.words)))
+        tags = (piece for one in records for piece in cut_steps(one.tags))
+        return self.codec.number_steps(numbers, tags), frames
+
+
+def read_vectors(batch: TaggedBatch, frames: FrameTable | None) -> TaggedBatch:
+    """A batch with vectors in place of their numbers."""
+    return batch if frames is None else replace(batch, words=frames.read(batch.words))
 
 
 def load_languages(runs: Sequence[str | Path], *, trust_changed: bool = False) -> tuple[TagLanguage, ...]:

@@ -23,7 +23,7 @@ MAX_BROKEN = 0.01
 class TagConfig(shared.StackConfig):
     """A tagger, its data and its training. Null means: chosen from the data."""
 
-    SUGGESTED: ClassVar[frozenset[str]] = frozenset({"intents", "valid_chunks"})
+    SUGGESTED: ClassVar[frozenset[str]] = shared.VECTOR_SETTINGS | {"intents", "valid_chunks", "tags"}
     EFFECTS: ClassVar[tuple[Effect, ...]] = (
         *shared.StackConfig.EFFECTS,
         *(
@@ -44,6 +44,9 @@ class TagConfig(shared.StackConfig):
     data: shared.Data
     words: str | None = Field(None, description="column of the words of each sentence; null: words or tokens")
     tags: str | None = Field(None, description="column of their tags; null: tags, ner_tags or pos_tags")
+    id: shared.IdColumn = None
+    time: shared.TimeColumn = None
+    features: shared.FeatureColumns = None
     lowercase: bool = architecture(True, description="use the same vector for a word in lower and upper case")
     min_freq: int = architecture(
         2,
@@ -103,7 +106,7 @@ class TagConfig(shared.StackConfig):
     @property
     def data_options(self) -> dict[str, Any]:
         """The options with which `open_dataset` opens the data."""
-        return {"words": self.words, "tags": self.tags, "kind": "tags"}
+        return {"words": self.words, "tags": self.tags, **shared.vector_options(self, "tags")}
 
     def settings_for(self, passes: float) -> dict[str, Any]:
         """One small layer, if there is time for a few epochs only."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -21,12 +21,14 @@ from throughtime.metrics.classification import ChunkCounts, Tagging, impossible_
 from throughtime.models.indicators import IndicatorChain
 from throughtime.results import Evaluation
 from throughtime.runtime.runner import batches
+from throughtime.runtime.vectors import VectorCodec
 from throughtime.tasks.base import Predictor, Progress
 from throughtime.tasks.description import Description, refuse_options
+from throughtime.tasks.labels import column_settings
 from throughtime.tasks.objective import Direction, TextObjective
-from throughtime.tasks.tag.codec import TagCodec, TaggerAssets, load_languages
+from throughtime.tasks.tag.codec import TagCodec, TaggerAssets, load_languages, read_vectors
 from throughtime.tasks.tag.config import TagConfig
-from throughtime.tasks.tag.network import SequenceTagger
+from throughtime.tasks.tag.network import ScoredWords, SequenceTagger
 from throughtime.tasks.tag.runner import SentenceTagger, TagReading, indicator_ids
 from throughtime.tasks.texts import spread
 from throughtime.text.texts import format_count
@@ -43,20 +45,6 @@ SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Shares of that chain in the mixture, of which validation chooses one."""
 
 
-class ScoredWords(NamedTuple):
-    """A batch of sentences as the network and the indicators score it."""
-
-    numbers: list[int]
-    lengths: Tensor
-    scores: Tensor  # [T, B, S]
-    spotted: Tensor | None  # [T, B, S]
-    labels: Tensor | None
-
-    def mix(self, share: float) -> Tensor:
-        """The scores with a share of the indicators."""
-        return self.scores if self.spotted is None else self.scores.float().lerp(self.spotted, share)
-
-
 class Tagger(SentenceTagger, Predictor):
     """Tags the words of sentences: `tt.load("RUN").tag("the cat sleeps")[0].tags`."""
 
@@ -69,7 +57,7 @@ class Tagger(SentenceTagger, Predictor):
 
     def __init__(self, model: SequenceTagger, assets: TaggerAssets, config: TagConfig) -> None:
         super().__init__(model, assets, config)
-        self.codec, self.languages = assets[:2]
+        self.codec, self.languages, self.vectors = assets.codec, assets.languages, assets.vectors
         self.chain: IndicatorChain | None = getattr(model, "indicators", None)
         self.characters, self.tags = self.codec.characters, list(self.codec.tags)
         self.labels = [] if self.codec.labels is None else list(self.codec.labels)
@@ -78,12 +66,20 @@ class Tagger(SentenceTagger, Predictor):
     @classmethod
     def prepare(cls, config: TagConfig, dataset: Dataset) -> tuple[TagConfig, TaggerAssets]:
         """Build the vocabularies of the training sentences, and open the language models."""
-        records = tagged_sentences(dataset, "train")
+        records: list[Any] = tagged_sentences(dataset, "train")
+        vectors = None
+        if dataset.kind == "vectors" and records:
+            if config.language_models:
+                raise InputError("language_models", "read words, and the data hold vectors; leave it out")
+            vectors = VectorCodec.of([one.values for one in records], records[0].features, whole=False)
+            records = [TaggedSentence(("step",), one.tags) for one in records]
+            no_words = {"characters": False, "indicators": False}
+            config = config.model_copy(update={**column_settings(dataset, "tags"), **no_words})
         config = config.complete(records)
         codec = TagCodec.build(records, **config.arguments_for(TagCodec.build))
         seconds = config.minutes and CHAIN_TIME * 60 * config.minutes
         chain = codec.fit_chain(records, linked=config.crf, seconds=seconds)
-        return config, TaggerAssets(codec, load_languages(config.language_models), chain)
+        return config, TaggerAssets(codec, load_languages(config.language_models), chain, vectors)
 
     @classmethod
     def load_assets(cls, folder: ModelFolder, config: TagConfig) -> TaggerAssets:
@@ -100,6 +96,7 @@ class Tagger(SentenceTagger, Predictor):
             len(codec.tags),
             len(codec.labels) if config.intents and codec.labels is not None else 0,
             readers=[language.reader for language in assets.languages],
+            vector_size=0 if assets.vectors is None else assets.vectors.size,
             **config.arguments_for(SequenceTagger),
         )
         if config.valid_chunks:
@@ -119,15 +116,15 @@ class Tagger(SentenceTagger, Predictor):
         return torch.from_numpy(indicator_ids(sentences, self.codec.indicators)).to(self.device)
 
     @torch.no_grad()
-    def _score(self, sentences: Sequence[Sequence[str]]) -> Iterator[ScoredWords]:
+    def _score(self, sentences: Sequence[Any]) -> Iterator[ScoredWords]:
         """The scores of the network, and those of the indicators, in batches."""
-        rows = self.codec.rows(sentences, self.languages)
+        rows, frames = self.assets.rows(sentences)
         most = max(WORDS_PER_BATCH, int(rows.words.lengths.max()))
         self.model.eval()
         with matmul_precision("float32"):
             for batch in TaggedBatches(rows, batch_size=len(sentences), max_tokens=most, shuffle=False):
                 numbers = batch.indices.tolist()
-                batch = batch.to(self.device)
+                batch = read_vectors(batch.to(self.device), frames)
                 scores, labels = self.model(batch)
                 own = [sentences[number] for number in numbers]
                 spotted = None if self.chain is None else self.chain(self.indicate(own))
@@ -145,7 +142,7 @@ class Tagger(SentenceTagger, Predictor):
         return 0.0 if self.chain is None else float(self.chain.share)
 
     @torch.no_grad()
-    def _compute(self, sentences: Sequence[Sequence[str]]) -> list[TagReading]:
+    def _compute(self, sentences: Sequence[Any]) -> list[TagReading]:
         readings: dict[int, TagReading] = {}
         for scored in self._score(sentences):
             scores, head = scored.mix(self.share), self.mix_heads()
@@ -163,6 +160,8 @@ class Tagger(SentenceTagger, Predictor):
     @torch.no_grad()
     def count_mixtures(self, records: Sequence[TaggedSentence]) -> dict[float, Tagging]:
         """Count the right tags with each share of the indicators; the network reads each sentence once."""
+        if self.vectors is not None:
+            return {SHARES[0]: self.count_tags(records)}
         counts = {share: Tagging() for share in (SHARES if self.chain is not None else SHARES[:1])}
         for chosen in batches([record.words for record in records], self.sentences_per_batch):
             own = [records[number] for number in chosen]
@@ -186,10 +185,10 @@ class Tagger(SentenceTagger, Predictor):
         for record, sentence in zip(records, answers, strict=True):
             counts.add(record.tags, sentence.tags)
             for word, given, tag in zip(record.words, record.tags, sentence.tags, strict=True):
-                if not self.codec.knows(word):
+                if self.vectors is None and not self.codec.knows(word):
                     counts.unknown += 1
                     counts.unknown_right += given == tag
-            if record.label and sentence.label:
+            if sentence.label and record.label:  # sequences of vectors have no single label
                 counts.labelled += 1
                 counts.labels_right += record.label == sentence.label
         return counts
@@ -214,7 +213,7 @@ class Tagger(SentenceTagger, Predictor):
         counted = "f1:conlleval|" if self.chunked else ""
         return (
             f"tags:{'crf' if self.config.crf else 'independent'}|{valid}{counted}{languages}"
-            f"vocabulary:{self.codec.hash}|device:{self.device.type}|precision:float32"
+            f"vocabulary:{(self.vectors or self.codec).hash}|device:{self.device.type}|precision:float32"
         )
 
     def describe(self) -> Description:
@@ -222,18 +221,22 @@ class Tagger(SentenceTagger, Predictor):
         config, codec = self.config, self.codec
         tags = format_count(len(codec.tags), "tag")
         labels = f" and {format_count(len(codec.labels), 'label')}" if config.intents and codec.labels else ""
+        words = f"{codec.vectors:,} with a vector (`{codec.hash}`)"
+        if (vectors := self.vectors) is not None:
+            words = f"{vectors.title}: {', '.join(vectors.features[:20])}"
+        given = '"a sentence in words"'
         return Description(
             f"Tagger of {config.data}",
             f"{self._layers} each way",
-            f"{tags}{labels}, {format_count(codec.vectors, 'word')}",
+            f"{tags}{labels}, {vectors.title if vectors else format_count(codec.vectors, 'word')}",
             {
                 "tags": f"{len(codec.tags):,}, {'as a chain (CRF)' if config.crf else 'each word alone'}"
                 + (", in possible sequences only" if config.valid_chunks else ""),
-                "words": f"{codec.vectors:,} with a vector (`{codec.hash}`)",
+                "words" if vectors is None else "reads": words,
                 **({"answers": self._describe_mixture()} if codec.indicators is not None else {}),
             },
-            ['tag FOLDER "a sentence in words"'],
-            'tag("a sentence in words")[0].tags',
+            [f"tag FOLDER {given if vectors is None else '--file sequences.csv'}"],
+            f"tag({given if vectors is None else 'array'})[0].tags",
         )
 
     def _describe_mixture(self) -> str:
@@ -245,14 +248,16 @@ class Tagger(SentenceTagger, Predictor):
 
 def tagged_sentences(dataset: Dataset, split: str) -> list[TaggedSentence]:
     """The tagged sentences of a split."""
-    if dataset.kind != "tags":
+    if dataset.kind not in ("tags", "vectors"):
         raise InputError(
             dataset.name, f"holds {dataset.kind} data; tagging needs tagged sentences, as in a .conll file"
         )
     return list(dataset.records(split))
 
 
-SAMPLES = 2
+SAMPLES, MAX_SHOWN = 2, 200
+STEPS_PER_BATCH = 8_192
+"""Vectors in a batch: their sequences are longer than sentences."""
 
 
 class TagObjective(TextObjective):
@@ -267,18 +272,22 @@ class TagObjective(TextObjective):
     def __init__(self, tagger: Tagger, dataset: Dataset) -> None:
         super().__init__(tagger)
         records, labelled = tagged_sentences(dataset, "train"), bool(self.config.intents)
-        self.train = tagger.codec.tagged_rows(records, tagger.languages, labelled=labelled)
+        self.unit = "words" if tagger.vectors is None else "steps"
+        self.train, self.frames = tagger.assets.tagged_rows(records, labelled=labelled)
         self.valid = tagged_sentences(dataset, "valid") if "valid" in dataset.splits else []
         self.measure = self.config.choose_by or ("f1" if tagger.chunked else "accuracy")
 
     def batches(self, rank: int, world_size: int) -> TaggedBatches:
         """Sentences of similar lengths together."""
-        return TaggedBatches(self.train, **self.batch_options(rank, world_size))
+        options = self.batch_options(rank, world_size)
+        if self.frames is not None:
+            options["max_tokens"] = STEPS_PER_BATCH
+        return TaggedBatches(self.train, **options)
 
     def loss(self, batch: Batch, carried: Carried) -> tuple[Loss, Carried]:
         """-ln P of the tags; that of the labels is minimised with it."""
         assert isinstance(batch, TaggedBatch)
-        tags, labels = self.model(batch)
+        tags, labels = self.model(read_vectors(batch, self.frames))
         nats = self.model.head.surprisals(tags, batch.tags, batch.lengths).sum()
         if labels is None:
             return Loss(nats), ()
@@ -332,4 +341,5 @@ class TagObjective(TextObjective):
     def sample(self) -> str | None:
         """A few validation sentences with their predicted tags."""
         answers = self.predictor.tag_words([record.words for record in spread(self.valid, SAMPLES)])
-        return "\n".join(answer.text.replace("\t", " → ") for answer in answers) or None
+        lines = (answer.text.replace("\t", " → ") for answer in answers)
+        return "\n".join(line if self.frames is None else line[:MAX_SHOWN] for line in lines) or None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding
+from torch.nn import functional
 
 from throughtime.layers.crf import Independent, LinearChain, TagHead
 from throughtime.layers.embedding import initialise_network_
@@ -65,13 +65,27 @@ class TagScores(NamedTuple):
     labels: Tensor | None
 
 
+class ScoredWords(NamedTuple):
+    """A batch of sentences as the network and the indicators score it."""
+
+    numbers: list[int]
+    lengths: Tensor
+    scores: Tensor  # [T, B, S]
+    spotted: Tensor | None  # [T, B, S]
+    labels: Tensor | None
+
+    def mix(self, share: float) -> Tensor:
+        """The scores with a share of the indicators."""
+        return self.scores if self.spotted is None else self.scores.float().lerp(self.spotted, share)
+
+
 class SequenceTagger(nn.Module):
     """A bidirectional stack over words and their letters, and scores of tags from each state.
 
     With `num_characters=0` letters are not read. With `num_labels` above 0 the sentence gets a label, from
     the mean and the maximum of its states. `crf` scores the tags of a sentence as one chain. Training
     replaces the share `word_dropout` of the words by the unknown word, so that the model learns from letters
-    and context too.
+    and context too. With `vector_size` above 0, vectors of this size are read in place of words.
     """
 
     head: TagHead
@@ -100,9 +114,12 @@ class SequenceTagger(nn.Module):
         readers: Sequence[FrozenReader] = (),
         language_size: int = 256,
         language_dropout: float = 0.0,
+        vector_size: int = 0,
     ) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(num_words, word_size)
+        self.embedding = (
+            nn.Linear(vector_size, word_size) if vector_size else nn.Embedding(num_words, word_size)
+        )
         self.spelling = (
             SpellingReader(
                 num_characters,
@@ -151,14 +168,14 @@ class SequenceTagger(nn.Module):
     def _read(self, batch: TaggedBatch) -> Tensor:
         """The input of the stack, [T, B, I]."""
         words = batch.words
-        if self.training and self.word_dropout:
+        if self.training and self.word_dropout and not words.is_floating_point():
             lost = torch.rand(words.shape, device=words.device) < self.word_dropout
             words = torch.where(lost, UNKNOWN, words)
         parts = [self.embedding(words)]
         if self.spelling is not None:
             forms = self.spelling(batch.characters, batch.character_lengths)
             # As in a table: the gradient of an index takes many kernels, and sums in no fixed order.
-            parts.append(embedding(batch.spelled, forms))
+            parts.append(functional.embedding(batch.spelled, forms))
         if self.language is not None:
             read = zip(self.readers, batch.read, batch.read_places, strict=True)
             states = torch.cat([reader(ids, places) for reader, ids, places in read], -1)
@@ -181,12 +198,14 @@ def build_export(tagger: Tagger) -> ModelExport:
     from throughtime.graphs.graph import to_array
     from throughtime.graphs.write import ModelExport
 
-    model, codec = tagger.model, tagger.codec
+    model, codec, vectors = tagger.model, tagger.codec, tagger.vectors
     weights = tagger.mix_heads().weights()
     chain = weights and {name: to_array(one).tolist() for name, one in weights._asdict().items()}
 
     def save(folder: Path) -> None:
         codec.save(folder)
+        if vectors is not None:
+            vectors.save(folder)
         for number, language in enumerate(tagger.languages):
             language.reading.codec.save(folder / f"language-{number}")
 
@@ -207,7 +226,7 @@ def build_export(tagger: Tagger) -> ModelExport:
         },
         save,
         lambda: _cases(tagger),
-        'tag(["a sentence in words"])[0].tags',
+        'tag(["a sentence in words"])[0].tags' if vectors is None else "tag([array])[0].tags",
     )
 
 
@@ -216,9 +235,14 @@ def build_tagger_graph(model: SequenceTagger, int8: bool) -> Graph:
     from throughtime.graphs.graph import Graph
 
     graph = Graph("tagger", int8=int8)
-    words = graph.input("words", "int64", ["time", "batch"])
+    embedding, shape = model.embedding, ("time", "batch")
+    if isinstance(embedding, nn.Linear):
+        words = graph.input("words", "float32", [*shape, embedding.in_features])
+        parts = [graph.linear(words, embedding.weight, embedding.bias)]
+    else:
+        words = graph.input("words", "int64", shape)
+        parts = [graph.lookup(embedding.weight, words)]
     lengths = graph.input("lengths", "int64", ["batch"])
-    parts = [graph.lookup(model.embedding.weight, words)]
     if model.spelling is not None:
         characters = graph.input("characters", "int64", ["letters", "forms"])
         sizes = graph.input("character_lengths", "int64", ["forms"])
@@ -267,16 +291,20 @@ def _read(graph: Graph, model: SequenceTagger, number: int) -> str:
 def _cases(tagger: Tagger) -> Iterator[Case]:
     from throughtime.data.batching.sequences import TaggedBatches
     from throughtime.graphs.write import Case
+    from throughtime.tasks.tag.codec import read_vectors
 
     model, draws = tagger.model, np.random.default_rng(0)
     known = [word for word in tagger.codec.words if word not in tagger.codec.words.reserved]
     for batch, longest in SHAPES:
         lengths = [longest, *draws.integers(1, longest + 1, batch - 1).tolist()]
-        sentences = [
+        sentences: list[Any] = [
             [known[index] for index in draws.integers(len(known), size=length)] for length in lengths
         ]
-        rows = tagger.codec.rows(sentences, tagger.languages)
+        if (vectors := tagger.vectors) is not None:
+            sentences = [draws.standard_normal((length, vectors.size), np.float32) for length in lengths]
+        rows, frames = tagger.assets.rows(sentences)
         (one,) = TaggedBatches(rows, batch_size=batch, shuffle=False)
+        one = read_vectors(one, frames)
         scores, labels = model(one)
         given = {"words": one.words, "lengths": one.lengths}
         if model.spelling is not None:
@@ -289,5 +317,5 @@ def _cases(tagger: Tagger) -> Iterator[Case]:
         if model.indicators is not None:
             given["indicators"] = tagger.indicate([sentences[row] for row in one.indices.tolist()])
             expected["tags"] = scores.lerp(model.indicators(given["indicators"]), model.indicators.share)
-        long = {name: value.long() for name, value in given.items()}
+        long = {name: value if value.is_floating_point() else value.long() for name, value in given.items()}
         yield Case.of("model", f"{batch} x {longest}", long, expected)

@@ -20,6 +20,7 @@ from throughtime.runtime.checks import Size
 from throughtime.runtime.keywords import complete_options
 from throughtime.runtime.runner import TextRunner, batches, pad
 from throughtime.runtime.session import ExportedModel, ExportFolder
+from throughtime.runtime.vectors import VectorCodec, open_vectors
 from throughtime.tasks.tag import TagOptions
 from throughtime.text.codec import Codec
 from throughtime.text.framing import NOTHING
@@ -117,6 +118,15 @@ WORD_TOKENIZERS = frozenset(TOKENIZERS) - frozenset(SUBWORDS)
 """The tokenizers that need no training."""
 
 
+STEPS, AROUND = 512, 64
+"""Steps of a sequence of vectors that are tagged at a time, and those around them that are read, too."""
+
+
+def cut_steps(sequence: Any) -> list[Any]:
+    """Cut a sequence into pieces of at most `STEPS`."""
+    return [sequence[first : first + STEPS] for first in range(0, len(sequence), STEPS)]
+
+
 class TagReading(NamedTuple):
     """What a network says of a sentence of T words."""
 
@@ -134,21 +144,40 @@ class SentenceTagger(ReadsTexts, ABC):
     sentences_per_batch: int
 
     @abstractmethod
-    def _compute(self, sentences: Sequence[Sequence[str]]) -> list[TagReading]:
+    def _compute(self, sentences: Sequence[Any]) -> list[TagReading]:
         """Read some sentences, none of them empty."""
 
-    def tag_words(
-        self, sentences: Sequence[Sequence[str]], *, progress: Progress | None = None
+    def tag_words(self, sentences: Any, *, progress: Progress | None = None) -> list[Tagged]:
+        """Tag sentences that are split into words already, or the steps of sequences of vectors."""
+        if self.vectors is not None:
+            return self._tag_steps(self.vectors.list_sequences(sentences), self.vectors, progress)
+        full = [sentence for sentence in check_sentences(sentences) if sentence]
+        readings = iter(self._read_all(full, progress))
+        empty = Tagged(())
+        return [self._build_answer(one, next(readings)) if one else empty for one in sentences]
+
+    def _tag_steps(
+        self, sequences: Sequence[Any], vectors: VectorCodec, progress: Progress | None
     ) -> list[Tagged]:
-        """Tag sentences that are split into words already."""
-        answers = [Tagged(())] * len(check_sentences(sentences))
+        """Tag the steps of sequences, long ones in pieces that see some steps before and after them."""
+        scaled = [vectors.scale(one) for one in sequences]
+        pieces = [(number, first) for number, one in enumerate(scaled) for first in range(0, len(one), STEPS)]
+        seen = [scaled[number][max(0, first - AROUND) : first + STEPS + AROUND] for number, first in pieces]
+        answers: list[tuple[TaggedWord, ...]] = [()] * len(scaled)
+        for (number, first), reading in zip(pieces, self._read_all(seen, progress), strict=True):
+            inside = slice(min(AROUND, first), min(AROUND, first) + STEPS)
+            reading = TagReading(reading.tags[inside], reading.marginals[inside], None)
+            names = [str(first + step) for step in range(1, len(reading.tags) + 1)]
+            answers[number] += self._build_answer(names, reading).words
+        return [build_answer(words) for words in answers]
+
+    def _read_all(self, sentences: Sequence[Any], progress: Progress | None) -> list[TagReading]:
+        """Read sentences, none of them empty, in batches."""
+        readings: dict[int, TagReading] = {}
         for chosen in batches(sentences, self.sentences_per_batch, progress=progress):
             check_interrupt()
-            for number, reading in zip(
-                chosen, self._compute([sentences[number] for number in chosen]), strict=True
-            ):
-                answers[number] = self._build_answer(sentences[number], reading)
-        return answers
+            readings |= zip(chosen, self._compute([sentences[each] for each in chosen]), strict=True)
+        return [readings[number] for number in range(len(sentences))]
 
     def _build_answer(self, words: Sequence[str], reading: TagReading) -> Tagged:
         """The answer for a sentence, with the tags and the label in words."""
@@ -167,14 +196,20 @@ class SentenceTagger(ReadsTexts, ABC):
         return build_answer(tagged, self.labels[int(raised.argmax())], float(raised.max() / raised.sum()))
 
     def tag(
-        self, texts: str | Sequence[str], *, progress: Progress | None = None, **options: Unpack[TagOptions]
+        self,
+        texts: str | Sequence[Any] | Array,
+        *,
+        progress: Progress | None = None,
+        **options: Unpack[TagOptions],
     ) -> list[Tagged]:
-        """Tag the words of each text; an empty text has none.
+        """Tag the words of each text, or the steps of each sequence of vectors; an empty text has none.
 
         `tokenize` names the tokenizer that splits a text into words: `space`, as in tagged data and by
         default, or `unicode` for raw text.
         """
         tokenize = complete_options(TagOptions, options)["tokenize"]
+        if self.vectors is not None:
+            return self.tag_words(texts, progress=progress)
         if tokenize not in WORD_TOKENIZERS:
             raise InputError("tokenize", str(unknown("tokenizer", tokenize, WORD_TOKENIZERS)))
         split = tokenizer(tokenize).tokenize
@@ -223,7 +258,7 @@ class TaggerRunner(SentenceTagger, TextRunner):
 
     def __init__(self, folder: ExportFolder) -> None:
         ExportedModel.__init__(self, folder)  # it has several vocabularies, and no codec
-        self.session = folder.session("model")
+        self.session, self.vectors = folder.session("model"), open_vectors(folder.path)
         words, self.characters, tags = (
             Vocabulary.load(folder.path / f"{name}.txt") for name in ("words", "characters", "tags")
         )
@@ -238,7 +273,7 @@ class TaggerRunner(SentenceTagger, TextRunner):
             for number, options in enumerate(self.settings["languages"])
         ]
 
-    def _compute(self, sentences: Sequence[Sequence[str]]) -> list[TagReading]:
+    def _compute(self, sentences: Sequence[Any]) -> list[TagReading]:
         names = ["tags", "labels"] if self.labels else ["tags"]
         scores, *labels = self.session.run(names, self._build_inputs(sentences))
         readings = []
@@ -250,6 +285,8 @@ class TaggerRunner(SentenceTagger, TextRunner):
 
     def _build_inputs(self, sentences: Sequence[Sequence[str]]) -> dict[str, Array]:
         """The inputs of the graph; the letters of each distinct word are given once."""
+        if self.vectors is not None:
+            return dict(zip(("words", "lengths"), pad(sentences), strict=True))
         forms, numbered = number_forms(sentences)
         ids = [self.reader.word_id(form) for form in forms]
         words, lengths = pad([[ids[form] for form in row] for row in numbered])

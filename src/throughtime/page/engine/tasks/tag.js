@@ -6,13 +6,16 @@ import { bestTags, marginals, softmax } from "../chain.js";
 import { checkNumbers, Problem } from "../problem.js";
 import { RULE_NAMES } from "../text/rules.js";
 import { numberForms, openTagWords } from "../text/words.js";
+import { openVectors } from "../vectors.js";
 import { watchTags } from "../watching.js";
 
 const SENTENCES_AT_ONCE = 32;
 const LIKELY = 3;
+const [STEPS, AROUND] = [512, 64];
 
 export function openTag(model) {
   const tagger = new Tagger(model);
+  if (tagger.vectors) return { tag: (body, context) => tagger.tagSteps(body, context) };
   const gates = watchTags(model, tagger.words, (sentences) => tagger.inputs(sentences));
   return { tag: (body, context) => tagger.answer(body, context), ...gates };
 }
@@ -20,6 +23,30 @@ export function openTag(model) {
 class Tagger {
   constructor(model) {
     Object.assign(this, { model, settings: model.settings, words: openTagWords(model.files, model.settings) });
+    this.vectors = openVectors(model.files);
+  }
+
+  /** The answers for sequences of vectors, long ones in pieces that see some steps before and after them. */
+  async tagSteps(body, context) {
+    const results = [];
+    for (const text of readTexts(body)) {
+      const steps = this.vectors.read(text);
+      const words = [];
+      for (let first = 0; first < steps.length; first += STEPS) {
+        await context.pause();
+        const begin = Math.max(0, first - AROUND);
+        const piece = steps.slice(begin, first + STEPS + AROUND);
+        const { ids: given, lengths } = this.vectors.pad([piece]);
+        const { tags } = this.model.graphs.model.run({ words: given, lengths }, ["tags"]);
+        checkNumbers(tags.data);
+        const width = tags.dims[2];
+        const scores = piece.map((_, step) => Array.from(tags.data.subarray(step * width, (step + 1) * width)));
+        const names = piece.map((_, step) => String(begin + step + 1));
+        words.push(...this.tagWords(names, scores).slice(first - begin, first - begin + STEPS));
+      }
+      results.push(buildAnswer(words));
+    }
+    return { model: this.model.name, results };
   }
 
   async answer(body, context) {
