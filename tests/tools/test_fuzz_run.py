@@ -69,6 +69,7 @@ def test_failures_are_reduced_and_kept(
     assert str(kept) in target.failures[0]
 
 
+@pytest.mark.filterwarnings("ignore::throughtime.errors.ThroughtimeWarning")  # what was dropped is said
 def test_every_reader_of_files_is_a_target_and_takes_some_inputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
