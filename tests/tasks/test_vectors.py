@@ -57,7 +57,7 @@ def test_a_long_table_is_learned_and_answered_for_alike_in_every_form(model, tab
     assert [answer.ranked for answer in model.classify([values.tolist() for values in strokes])] == answers
     assert model.classify(strokes[0])[0].ranked == model.classify(strokes[:1])[0].ranked
     model.save(tmp_path / "copy")
-    assert [answer.ranked for answer in tt.load(tmp_path / "copy").classify(strokes)] == answers
+    assert [answer.ranked for answer in tt.load(tmp_path / "copy", device="cpu").classify(strokes)] == answers
 
 
 def test_rows_are_sorted_by_time_and_columns_found_by_name(table, tmp_path):  # R121
@@ -162,7 +162,7 @@ def test_each_step_has_a_label_also_in_long_sequences(tagger, tmp_path):  # R121
     assert len(answer.tags) == len(short)
     assert other.tags == ("low",) * 700 + ("high",) * 700
     tagger.save(tmp_path / "copy")
-    assert tt.load(tmp_path / "copy").tag([short])[0] == answer
+    assert tt.load(tmp_path / "copy", device="cpu").tag([short])[0] == answer
     with pytest.raises(tt.InputError, match="train classify"):
         tt.train("tag", [(np.ones((3, 1)), "a")] * 9, quiet=True)
 
