@@ -171,6 +171,9 @@ def operators():
         yield kind, [3 * floats(2, 5)], {}, 1
     for kind in ("Log", "Sqrt", "Reciprocal"):
         yield kind, [np.abs(floats(2, 5)) + np.float32(0.1)], {}, 1
+    for apart, dilation, pads in ((1, 1, [1, 1]), (2, 2, [2, 2]), (3, 1, [0, 2]), (1, 3, [0, 0])):
+        spaced = {"strides": [apart], "dilations": [dilation], "pads": pads, "kernel_shape": [3]}
+        yield "Conv", [floats(2, 3, 11), floats(4, 3, 3)], spaced, 1
     yield "Tanh", [np.array([-90, 90, 0, 1e-4], np.float32)], {}, 1
     yield "Not", [whole_numbers(2, 4) > 0], {}, 1
     yield "Identity", [floats(2, 3)], {}, 1
