@@ -88,8 +88,8 @@ class ForecastModel(ABC):
 Array = npt.NDArray[np.float64]
 MAX_SERIES, MIN_ROWS = 50, 16
 """Number of series in which a season is looked for, and of rows that each of them needs."""
-MIN_SEASONS = 3
-"""Number of seasons that a series needs to contradict the season of its dates."""
+MIN_SEASONS, MAX_SEASONS = 3, 100
+"""Number of last seasons from which a series may contradict the season of its dates."""
 AS_MUCH = 0.9
 """A divisor of that season that explains this part of what the season explains is the season."""
 CLEAR = 0.85
@@ -257,7 +257,8 @@ def _confirm_season(panel: Panel, season: int) -> int | None:
     What is compared is the part of the variance, about a moving mean, that the mean season explains. Series
     of less than three seasons contradict nothing.
     """
-    tables = [series.y for series in panel.series[:MAX_SERIES] if len(series) >= MIN_SEASONS * season]
+    shown = [series.y[-MAX_SEASONS * season :] for series in panel.series[:MAX_SERIES]]
+    tables = [y for y in shown if len(y) >= MIN_SEASONS * season]
     if not tables:
         return season
     parts = {each: np.mean([_seasonal_part(y, season, each) for y in tables]) for each in _divisors(season)}
