@@ -50,10 +50,10 @@ lint: lock-check $(VENV)/.dev ## check format, style, types, the direction of im
 	$(BIN)/python -m tools.sizes
 
 # The lint runs beside the tests, as most of it uses one core; its output comes after theirs.
-# Of tests of emulated kernels, one variant in six runs here, as a compiler builds each; `make coverage` runs all.
+# Of tests of emulated kernels, one variant in twenty runs here, as a compiler builds each; `make coverage` runs all.
 test: $(VENV)/.dev ## lint, and run every test and doctest, one process for each core
 	@$(MAKE) --no-print-directory lint > $(VENV)/lint.log 2>&1 & lint=$$!; \
-	THROUGHTIME_EMULATED=6 $(BIN)/python -m pytest --numprocesses logical --dist worksteal --durations 15; tests=$$?; \
+	THROUGHTIME_EMULATED=20 $(BIN)/python -m pytest --numprocesses logical --dist worksteal --durations 15; tests=$$?; \
 	wait $$lint; failed=$$?; cat $(VENV)/lint.log; [ $$tests -eq 0 ] && [ $$failed -eq 0 ]
 
 coverage: $(VENV)/.dev ## run the tests, property tests on more examples, and fail below the share of lines allowed in pyproject.toml
