@@ -177,7 +177,8 @@ def _read(dataset: Dataset, count: int) -> list[dict[str, Any]]:
     if dataset.kind == "vectors":
         names = ("name", "steps", "first", "labels")
         shown = (
-            (it.name, len(it.values), it.values[0].tolist(), [*dict.fromkeys(it.labels)]) for it in records
+            (each.name, len(each.values), each.values[0].tolist(), [*dict.fromkeys(each.labels)])
+            for each in records
         )
         return [dict(zip(names, row, strict=True)) for row in shown]
     return [record._asdict() for record in records]
